@@ -1,0 +1,3 @@
+//! The `plimsoll` program.
+
+fn main() {}
