@@ -1,1 +1,101 @@
-//! (being written)
+//! Compaction: a ladder of strategies, cheap to dear, that propose edits until a request is light enough.
+//!
+//! A [`View`] holds the conversation and what has been proposed so far, and always knows what it weighs. Each rung looks at the view and proposes;
+//! the ladder measures after each and stops as soon as the goal is reached. Everything here is a pure function of the conversation, the limits and
+//! the knobs: the same history gives the same edits, in every process.
+
+mod cull;
+pub mod digest;
+mod elide;
+mod fold;
+mod knobs;
+mod marker;
+mod microcompact;
+mod passages;
+mod protect;
+pub mod schedule;
+mod shrink_arguments;
+mod trim_tail;
+mod view;
+
+pub use knobs::{Knobs, Rung};
+pub use protect::Zones;
+pub use view::View;
+
+use crate::budget::{Limits, Load, load::Scale};
+use crate::wire::{Edit, Request};
+
+/// What a ladder is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    pub limits: Limits,
+    /// At or under this many tokens the ladder stops.
+    pub target: u64,
+    /// The aggressive rungs run while the request is over this.
+    pub ceiling: u64,
+    /// At or under this many bytes of messages the ladder stops, where bytes are what is too much.
+    pub bytes: Option<u64>,
+    /// Cut as an overflow demands: results of all but the newest turn to a few characters.
+    pub hard: bool,
+}
+
+/// What a ladder came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub edits: Vec<Edit>,
+    /// What the messages weigh then, without system prompt and tools.
+    pub load: Load,
+    /// The rungs that changed something, in order.
+    pub rungs: Vec<&'static str>,
+}
+
+impl Goal {
+    /// What a gate asks for before sending.
+    pub fn of(limits: Limits) -> Self {
+        Self { limits, target: limits.target, ceiling: limits.ceiling(), bytes: (limits.max_bytes > 0).then_some(limits.max_bytes), hard: false }
+    }
+
+    fn reached(&self, view: &View) -> bool {
+        view.tokens() <= self.target && self.fits_elsewhere(view)
+    }
+
+    /// The budgets that are not tokens.
+    fn fits_elsewhere(&self, view: &View) -> bool {
+        self.bytes.is_none_or(|most| view.bytes() <= most)
+            && (self.limits.max_media == 0 || view.media() <= self.limits.max_media as usize)
+            && (self.limits.max_messages == 0 || view.kept() <= self.limits.max_messages as usize)
+    }
+
+    fn is_tolerable(&self, view: &View) -> bool {
+        view.tokens() <= self.ceiling && self.fits_elsewhere(view)
+    }
+}
+
+/// Runs the plan over the first `end` messages. `weights` are their tokens, `rest` those of everything outside of the list.
+pub fn run(request: &Request, end: usize, weights: &[u64], rest: u64, scale: &Scale, goal: &Goal, knobs: &Knobs) -> Outcome {
+    let mut view = View::new(request, end, weights, rest, scale);
+    let zones = Zones::of(&view, goal, knobs);
+    let mut rungs = Vec::new();
+    for rung in &knobs.plan {
+        if goal.reached(&view) || (rung.is_aggressive() && goal.is_tolerable(&view)) {
+            continue;
+        }
+        let was = (view.tokens(), view.bytes());
+        match rung {
+            Rung::Elide => elide::run(&mut view, &zones, knobs),
+            Rung::Microcompact => microcompact::run(&mut view, &zones, goal, knobs),
+            Rung::ShrinkArguments => shrink_arguments::run(&mut view, &zones, knobs),
+            Rung::Cull => cull::run(&mut view, &zones),
+            Rung::Digest => fold::digest(&mut view, &zones, goal, knobs),
+            Rung::SlidingWindow => fold::sliding_window(&mut view, &zones, goal, knobs),
+            Rung::TrimTail => trim_tail::run(&mut view, &zones, goal, knobs),
+            // The output cap is no message: the caller lowers it.
+            Rung::ClampOutput => {}
+        }
+        if (view.tokens(), view.bytes()) != was {
+            rungs.push(rung.name());
+        }
+    }
+    let load = Load { tokens: view.tokens() - rest, bytes: view.bytes(), media: view.media(), messages: view.kept() };
+    Outcome { edits: view.into_edits(), load, rungs }
+}

@@ -14,6 +14,7 @@
 pub mod budget;
 pub mod compact;
 pub mod conversation;
+pub mod decide;
 pub mod ledger;
 pub mod tokens;
 pub mod wire;

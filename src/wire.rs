@@ -1,1 +1,228 @@
-//! (being written)
+//! A request body, read where it lies.
+//!
+//! [`Request::read`] finds the messages of a body without building them, [`Request::apply`] splices edits into its bytes, [`check`] says whether the
+//! result still satisfies its format. Everything that is not edited is the very bytes that came.
+
+mod chat;
+pub mod check;
+mod edit;
+mod format;
+pub mod json;
+mod messages;
+mod reader;
+mod responses;
+
+pub use edit::{Change, Edit};
+pub use format::Format;
+
+use crate::conversation::{Conversation, Fingerprint, Kind, Role, Span};
+use bytes::Bytes;
+use bytestring::ByteString;
+use reader::Reader;
+
+/// A body with the places of its parts.
+#[derive(Clone, Debug)]
+pub struct Request {
+    text: ByteString,
+    pub format: Format,
+    pub conversation: Conversation,
+    /// The list of messages, brackets included. Empty where the conversation is one text (Responses).
+    pub list: Span,
+    /// The contents of the model's name.
+    model: Span,
+    pub stream: bool,
+    /// The cap on the output: the place of its number, and the number.
+    pub cap: Option<(Span, u64)>,
+    /// The budget for thinking, which the cap may not go below.
+    pub thinking: Option<u64>,
+    /// Everything else that weighs: the values of all other members of the body, with their keys.
+    pub rest: Vec<(Span, Span)>,
+    /// Why this request is none of ours, where it is not.
+    pub apart: Option<Apart>,
+}
+
+/// A body we cannot or may not read: it passes as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    NotUtf8,
+    /// Not one JSON object with a list of objects where the format has its messages.
+    NotOurs,
+    /// Two members of one name, or a name in disguise: which one counts is the provider's to say.
+    Ambiguous,
+}
+
+/// Requests that gates never touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart {
+    /// The provider holds the history, or parts of it: what we see is not all.
+    ProviderHeld,
+    /// The agent's own compaction, which must see everything.
+    Compaction,
+    /// The provider was asked to compact by itself.
+    ProviderCompacts,
+    /// A question about the connection rather than to the model: an output cap of 16 or less.
+    Probe,
+    /// The conversation is a single text.
+    OneText,
+}
+
+impl Apart {
+    pub fn name(self) -> &'static str {
+        match self {
+            Apart::ProviderHeld => "provider_held",
+            Apart::Compaction => "agent_compacts",
+            Apart::ProviderCompacts => "provider_compacts",
+            Apart::Probe => "probe",
+            Apart::OneText => "one_text",
+        }
+    }
+}
+
+/// Words by which agents ask a model for a summary of the conversation itself, one a line.
+const SUMMARISER_PROMPTS: &str = include_str!("wire/summariser_prompts.txt");
+
+/// An output cap up to this is no answer that anybody reads.
+const PROBE_CAP: u64 = 16;
+
+impl Request {
+    pub fn read(format: Format, body: Bytes) -> Result<Request, Unreadable> {
+        let text = ByteString::try_from(body).map_err(|_| Unreadable::NotUtf8)?;
+        let start = json::space(text.as_bytes(), 0);
+        let (members, end) = json::members(&text, start).ok_or(Unreadable::NotOurs)?;
+        if json::space(text.as_bytes(), end) != text.len() {
+            return Err(Unreadable::NotOurs);
+        }
+        let mut request = Request {
+            format,
+            conversation: Conversation::default(),
+            list: Span::default(),
+            model: Span::default(),
+            stream: false,
+            cap: None,
+            thinking: None,
+            rest: Vec::with_capacity(members.len()),
+            apart: None,
+            text,
+        };
+        for (n, &(key, value)) in members.iter().enumerate() {
+            let name = key.of(&request.text);
+            if name.contains('\\') || members[..n].iter().any(|(other, _)| other.of(&request.text) == name) {
+                return Err(Unreadable::Ambiguous);
+            }
+            request.member(key, value);
+        }
+        if request.list.is_empty() {
+            return if request.apart == Some(Apart::OneText) { Ok(request) } else { Err(Unreadable::NotOurs) };
+        }
+        request.read_list()?;
+        if request.apart.is_none() {
+            request.apart = request.asks_for_summary().then_some(Apart::Compaction);
+        }
+        Ok(request)
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The body as it came.
+    pub fn bytes(&self) -> &Bytes {
+        self.text.as_bytes()
+    }
+
+    pub fn model(&self) -> &str {
+        self.model.of(&self.text)
+    }
+
+    /// The fingerprints of all prefixes: entry `n` is that of the first `n` messages.
+    pub fn prefixes(&self) -> Vec<Fingerprint> {
+        let mut chain = Vec::with_capacity(self.conversation.messages.len() + 1);
+        chain.push(Fingerprint::default());
+        for message in &self.conversation.messages {
+            chain.push(chain[chain.len() - 1].then(message.fingerprint));
+        }
+        chain
+    }
+
+    fn member(&mut self, key: Span, value: Span) {
+        let text = self.text.clone();
+        let (name, raw) = (key.of(&text), value.of(&text));
+        if name == self.format.list() {
+            match raw.as_bytes().first() {
+                Some(b'[') => self.list = value,
+                Some(b'"') if self.format == Format::Responses => {
+                    self.apart = self.apart.or(Some(Apart::OneText));
+                    self.rest.push((key, value));
+                }
+                _ => self.rest.push((key, value)),
+            }
+            return;
+        }
+        self.rest.push((key, value));
+        match name {
+            "model" => self.model = json::inner(&text, value),
+            "stream" => self.stream = raw == "true",
+            "thinking" => self.thinking = thinking_budget(&text, value),
+            "previous_response_id" | "conversation" if raw != "null" => self.apart = Some(Apart::ProviderHeld),
+            "context_management" if raw.contains("\"compact") => self.apart = self.apart.or(Some(Apart::ProviderCompacts)),
+            _ => {}
+        }
+        let caps = self.format.output_caps();
+        if let (Some(rank), Ok(cap)) = (caps.iter().position(|cap| *cap == name), raw.parse::<u64>()) {
+            // The member that counts first wins; the other is left as it is.
+            if self.cap.is_none() || rank == 0 {
+                self.cap = Some((value, cap));
+            }
+            if cap <= PROBE_CAP {
+                self.apart = self.apart.or(Some(Apart::Probe));
+            }
+        }
+    }
+
+    fn read_list(&mut self) -> Result<(), Unreadable> {
+        let text = self.text.clone();
+        let (elements, _) = json::elements(&text, self.list.start as usize).ok_or(Unreadable::NotOurs)?;
+        let mut reader = Reader::new(&text);
+        for element in elements {
+            let raw = element.of(&text);
+            if !raw.starts_with('{') {
+                return Err(Unreadable::NotOurs);
+            }
+            match self.format {
+                Format::Chat => chat::read(&mut reader, element),
+                Format::Responses => responses::read(&mut reader, element),
+                Format::Messages => messages::read(&mut reader, element),
+            }
+            .ok_or(Unreadable::NotOurs)?;
+        }
+        if reader.ambiguous {
+            return Err(Unreadable::Ambiguous);
+        }
+        self.apart = reader.apart.or(self.apart);
+        self.conversation = reader.conversation;
+        Ok(())
+    }
+
+    /// Whether the newest user message is an agent's own request for a summary.
+    fn asks_for_summary(&self) -> bool {
+        const LOOKED_AT: usize = 4096;
+        let Some(place) = self.conversation.last_person() else { return false };
+        let message = &self.conversation.messages[place];
+        if message.role != Role::User {
+            return false;
+        }
+        self.conversation.blocks_of(message).iter().any(|block| match block.kind {
+            Kind::Text { text } => {
+                let raw = text.of(&self.text).as_bytes();
+                let head = &raw[..raw.len().min(LOOKED_AT)];
+                SUMMARISER_PROMPTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).any(|prompt| memchr::memmem::find(head, prompt.as_bytes()).is_some())
+            }
+            _ => false,
+        })
+    }
+}
+
+fn thinking_budget(text: &str, value: Span) -> Option<u64> {
+    let (members, _) = json::members(text, value.start as usize)?;
+    members.iter().find(|(key, _)| key.of(text) == "budget_tokens").and_then(|(_, value)| value.of(text).parse().ok())
+}

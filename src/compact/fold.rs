@@ -1,0 +1,101 @@
+//! `digest` and `sliding_window`: the middle goes, whole turns at a time. The digest leaves one text of notes in its place.
+
+use super::digest::{Passage, Scope, digest as write};
+use super::{Goal, Knobs, Rung, View, Zones, passages, view::text};
+use crate::conversation::Role;
+use crate::wire::Change;
+
+/// Notes shorter than this are not worth their heading, in tokens.
+const LEAST: u64 = 48;
+
+pub fn digest(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
+    fold(view, zones, zones.tail, goal, knobs, true);
+}
+
+/// Folds with an ever shorter tail, down to the newest turn. What the tail gives up enters the notes, where the plan has any.
+pub fn sliding_window(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
+    let notes = knobs.plan.contains(&Rung::Digest);
+    let mut tail = zones.tail;
+    loop {
+        fold(view, zones, tail, goal, knobs, notes);
+        if goal.reached(view) || tail >= zones.newest {
+            return;
+        }
+        // Half of the way each time: the shortest tail that fits is nearly found in a few steps.
+        tail += (zones.newest - tail).div_ceil(2);
+    }
+}
+
+/// Drops everything between the opener and turn `tail`, but for what is protected there.
+fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs, notes: bool) {
+    let first = zones.opener.map_or(0, |opener| opener + 1);
+    let end = view.turns.list.get(tail).map_or(view.messages().len(), |turn| turn.messages.start);
+    let stays = |view: &View, message: usize| zones.last_person == Some(message) || zones.is_pinned(message) || view.messages()[message].role == Role::System;
+
+    // A turn stays whole when somebody's word in it has to.
+    let mut keep = vec![false; view.turns.list.len()];
+    for (n, turn) in view.turns.list.iter().enumerate() {
+        keep[n] = turn.messages.start >= end || turn.messages.end <= first || turn.messages.clone().any(|message| stays(view, message));
+    }
+    bridge(view, zones, &mut keep, first);
+
+    let mut covered = Vec::new();
+    for message in first..end {
+        if keep[view.turns.containing(message)] {
+            view.restore_dropped(message);
+        } else {
+            view.drop(message);
+            passages::of(view, message, &mut covered);
+        }
+    }
+    if notes && !covered.is_empty() {
+        leave_notes(view, zones, first, &covered, goal, knobs);
+    }
+}
+
+/// Where the first thing kept after the opener is a person's word too, one assistant turn before it stays, so that the roles take turns.
+fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize) {
+    if zones.opener.is_none() {
+        return;
+    }
+    let is_system = |turn: usize| view.turns.list[turn].role == Role::System;
+    let after = view.turns.list.iter().position(|turn| turn.messages.start >= first).unwrap_or(keep.len());
+    let mut previous_is_person = true;
+    for turn in after..keep.len() {
+        if !keep[turn] || is_system(turn) {
+            continue;
+        }
+        let person = view.turns.list[turn].role == Role::User;
+        if person && previous_is_person {
+            let bridge = (after..turn).rev().find(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant);
+            if let Some(bridge) = bridge {
+                keep[bridge] = true;
+            }
+        }
+        previous_is_person = person;
+    }
+}
+
+fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage], goal: &Goal, knobs: &Knobs) {
+    let place = zones.opener.or_else(|| (first..view.messages().len()).find(|&message| !view.is_dropped(message) && view.messages()[message].role != Role::System));
+    let Some(place) = place else { return };
+    view.restore_added(place);
+    let most = ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens);
+    let room = goal.target.saturating_sub(view.tokens() + 8).min(most);
+    // Where even the target is out of reach, the notes still get a little: what a person said costs less than losing it.
+    let budget = room.max((most / 6).min(goal.ceiling.saturating_sub(view.tokens() + 8)));
+    if budget < LEAST {
+        return;
+    }
+    let mut kept = Vec::new();
+    for message in (0..view.messages().len()).filter(|&message| !view.is_dropped(message)) {
+        passages::of(view, message, &mut kept);
+    }
+    let count = |text: &str| view.count(text) as usize;
+    let notes = write(&Scope { covered, kept: &kept }, budget as usize, &count).text;
+    if notes.is_empty() {
+        return;
+    }
+    let change = if zones.opener.is_some() { Change::Append { text: text(notes) } } else { Change::Before { text: text(notes) } };
+    view.propose(place, change);
+}

@@ -1,0 +1,150 @@
+//! What can be set about compaction, with defaults taken from systems that have run for long.
+
+use serde::{Deserialize, Serialize};
+
+/// A rung of the ladder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    Elide,
+    Microcompact,
+    ShrinkArguments,
+    Cull,
+    Digest,
+    SlidingWindow,
+    TrimTail,
+    ClampOutput,
+}
+
+impl Rung {
+    pub const ALL: [Rung; 8] = [
+        Rung::Elide,
+        Rung::Microcompact,
+        Rung::ShrinkArguments,
+        Rung::Cull,
+        Rung::Digest,
+        Rung::SlidingWindow,
+        Rung::TrimTail,
+        Rung::ClampOutput,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Rung::Elide => "elide",
+            Rung::Microcompact => "microcompact",
+            Rung::ShrinkArguments => "shrink_arguments",
+            Rung::Cull => "cull",
+            Rung::Digest => "digest",
+            Rung::SlidingWindow => "sliding_window",
+            Rung::TrimTail => "trim_tail",
+            Rung::ClampOutput => "clamp_output",
+        }
+    }
+
+    /// May touch what is protected, so it runs only while the request is over its trigger.
+    pub fn is_aggressive(self) -> bool {
+        matches!(self, Rung::SlidingWindow | Rung::TrimTail | Rung::ClampOutput)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Knobs {
+    /// The rungs, in order.
+    pub plan: Vec<Rung>,
+    /// The newest turns that stay word for word, as a share of the window.
+    pub tail: f64,
+    /// The running loop stays whole while it fits, beside system prompt, tools and task, in this share of the window.
+    pub running_loop: f64,
+    /// Tools whose calls and results no rung below the aggressive ones touches.
+    pub pin_tools: Vec<String>,
+    /// A compaction that saves less than this share of the window is not worth the prompt cache it costs.
+    pub min_reclaim: f64,
+    pub microcompact: Microcompact,
+    pub shrink_arguments: ShrinkArguments,
+    pub digest: Digest,
+    pub clamp_output: ClampOutput,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Microcompact {
+    /// Results up to so many characters are left alone.
+    pub min_chars: usize,
+    /// What stays of a result's beginning and end, in characters each.
+    pub keep_chars: usize,
+    /// The newest results that stay whole, besides those in the tail.
+    pub keep_newest: usize,
+    /// Results up to so many characters are left alone when an overflow has to be repaired, and larger ones cut to that.
+    pub hard_chars: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShrinkArguments {
+    /// Strings in the arguments of old calls that are longer than this are shortened, in characters.
+    pub min_chars: usize,
+    /// To this, in characters.
+    pub keep_chars: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Digest {
+    /// The most a digest may weigh, as a share of the window.
+    pub share: f64,
+    /// And in tokens.
+    pub max_tokens: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClampOutput {
+    /// Lower an output cap that does not fit before sending, not only after the provider refused it.
+    pub before_sending: bool,
+    /// Never below this, in tokens.
+    pub floor: u64,
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Self {
+            plan: Rung::ALL.to_vec(),
+            tail: 0.20,
+            running_loop: 0.36,
+            pin_tools: Vec::new(),
+            min_reclaim: 0.03,
+            microcompact: Microcompact::default(),
+            shrink_arguments: ShrinkArguments::default(),
+            digest: Digest::default(),
+            clamp_output: ClampOutput::default(),
+        }
+    }
+}
+
+impl Default for Microcompact {
+    /// Phosphor cuts to 200 characters, and to 50 after an overflow; Souveraine keeps the newest five.
+    fn default() -> Self {
+        Self { min_chars: 600, keep_chars: 200, keep_newest: 5, hard_chars: 50 }
+    }
+}
+
+impl Default for ShrinkArguments {
+    /// Hermes: strings over 500 characters become 200.
+    fn default() -> Self {
+        Self { min_chars: 500, keep_chars: 200 }
+    }
+}
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self { share: 0.15, max_tokens: 16_000 }
+    }
+}
+
+impl Default for ClampOutput {
+    /// Souveraine never goes below 512.
+    fn default() -> Self {
+        Self { before_sending: false, floor: 512 }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the rungs may not touch, and where the tail begins.
+//!
+//! The task, the newest user message, the running loop while it fits, the newest turn, pinned tools and evidence of errors that are not resolved are
+//! never touched below the aggressive rungs. System messages and elements of unknown kinds are never touched at all.
+
+use super::{Goal, Knobs, View, digest::evidence};
+use crate::conversation::{Kind, Role};
+use std::collections::HashSet;
+
+/// Places in the conversation; turns and messages are indices.
+#[derive(Clone, Debug)]
+pub struct Zones {
+    /// The first user message: the task.
+    pub opener: Option<usize>,
+    /// The newest user message.
+    pub last_person: Option<usize>,
+    /// The first turn of the tail.
+    pub tail: usize,
+    /// The first turn that not even a shorter tail may give up.
+    pub newest: usize,
+    /// Messages whose results and calls stay.
+    pinned: HashSet<usize>,
+    /// Results (message, block) that are evidence of an error nobody has resolved.
+    evidence: HashSet<(usize, usize)>,
+}
+
+impl Zones {
+    pub fn of(view: &View, goal: &Goal, knobs: &Knobs) -> Zones {
+        let (conversation, messages) = (view.conversation(), view.messages());
+        let person = |message: &usize| conversation.is_person(&messages[*message]);
+        let opener = (0..messages.len()).find(person);
+        let last_person = (0..messages.len()).rev().find(person);
+        let turns = &view.turns.list;
+        let weight = |turn: usize| turns[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
+
+        let newest = turns.iter().rposition(|turn| turn.role != Role::System).unwrap_or(0);
+        let first_open = turns.iter().position(|turn| turn.open).filter(|&turn| turn + 8 > turns.len());
+        let newest = first_open.map_or(newest, |open| open.min(newest));
+
+        let window_share = |share: f64| (goal.limits.window as f64 * share) as u64;
+        let systems: u64 = (0..messages.len()).filter(|&message| messages[message].role == Role::System).map(|message| view.weight(message)).sum();
+        let opener_weight = opener.map_or(0, |message| view.weight(message));
+        let fixed = view.rest() + systems + opener_weight;
+
+        // The running loop: everything after the newest user message, with that message.
+        let loop_start = last_person.map_or(newest, |message| view.turns.containing(message)).min(newest);
+        let loop_weight: u64 = (loop_start..turns.len()).map(weight).sum::<u64>() - if opener.is_some() && opener == last_person { opener_weight } else { 0 };
+        let loop_fits = !goal.hard && fixed + loop_weight <= window_share(knobs.running_loop);
+        let least = if loop_fits { loop_start } else { newest };
+
+        // The tail reaches back from there while it is light enough to leave room for a digest.
+        let last_person_weight = last_person.filter(|&message| opener != Some(message)).map_or(0, |message| view.weight(message));
+        let protected = fixed + (least..turns.len()).map(weight).sum::<u64>() + if least > loop_start { last_person_weight } else { 0 };
+        let room = goal.target.saturating_sub(protected);
+        let mut budget = if goal.hard { 0 } else { window_share(knobs.tail).min(room / 2) };
+        let first = opener.map_or(0, |message| view.turns.containing(message) + 1);
+        let mut tail = least;
+        while tail > first {
+            let before = weight(tail - 1);
+            if before > budget {
+                break;
+            }
+            budget -= before;
+            tail -= 1;
+        }
+        let mut zones = Zones { opener, last_person, tail, newest: newest.max(least.min(newest)), pinned: HashSet::new(), evidence: HashSet::new() };
+        zones.pin(view, knobs);
+        zones
+    }
+
+    /// Whether a message stands between the opener and the tail, and is not protected there.
+    pub fn is_middle(&self, view: &View, message: usize) -> bool {
+        self.opener.is_none_or(|opener| message > opener)
+            && view.turns.containing(message) < self.tail
+            && self.last_person != Some(message)
+            && view.messages()[message].role != Role::System
+            && !view.messages()[message].pinned
+            && !self.pinned.contains(&message)
+    }
+
+    pub fn is_pinned(&self, message: usize) -> bool {
+        self.pinned.contains(&message)
+    }
+
+    pub fn is_evidence(&self, message: usize, block: usize) -> bool {
+        self.evidence.contains(&(message, block))
+    }
+
+    fn pin(&mut self, view: &View, knobs: &Knobs) {
+        // The same call that succeeds later resolves an error; so does any later error take its place as the newest evidence.
+        let mut unresolved: Vec<((usize, usize), String)> = Vec::new();
+        for message in 0..view.messages().len() {
+            for (n, block) in view.blocks(message).iter().enumerate() {
+                match &block.kind {
+                    Kind::Call(call) if knobs.pin_tools.iter().any(|tool| tool == call.tool.of(view.body())) => {
+                        self.pinned.extend(view.turns.list[view.turns.containing(message)].messages.clone());
+                    }
+                    Kind::Result(outcome) => {
+                        let key = view.call_of(message, outcome).map(|(call, _)| format!("{}\n{}", call.tool.of(view.body()), call.arguments.of(view.body()))).unwrap_or_default();
+                        unresolved.retain(|(_, other)| *other != key);
+                        if evidence::is_error(&view.output(outcome), outcome.failed) {
+                            unresolved.push(((message, n), key));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.evidence.extend(unresolved.into_iter().map(|(place, _)| place).rev().take(KEPT_ERRORS));
+    }
+}
+
+/// More errors than these at once are no evidence any more but a log.
+const KEPT_ERRORS: usize = 3;

@@ -1,0 +1,128 @@
+//! When a conversation was compacted, and how: the schedule of epochs.
+//!
+//! An epoch begins where a gate was due, and lasts until one is due again; in between, its edits are applied to the same messages each time, so the
+//! bytes of the compacted prefix stay what they are. Where epochs begin is a pure function of the history: a process that has not seen a
+//! conversation replays it, cut wherever an agent would have sent a request. What is remembered only saves that work.
+
+use super::{Goal, Knobs, run};
+use crate::budget::{Limits, Load, Trigger, load::Scale};
+use crate::conversation::{Fingerprint, Kind, PartKind, is_cut};
+use crate::wire::{Edit, Request};
+use std::sync::Arc;
+
+/// One compaction: what stands for the first `covers` messages.
+#[derive(Clone, Debug)]
+pub struct Epoch {
+    /// Counts up within the conversation, from 1.
+    pub number: u32,
+    pub covers: usize,
+    pub edits: Vec<Edit>,
+    pub rungs: Vec<&'static str>,
+    pub trigger: Trigger,
+}
+
+/// Where a conversation stands after a prefix of it.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    pub epoch: Option<Arc<Epoch>>,
+    /// The messages of the prefix as they came, and as they would be sent; without system prompt and tools.
+    pub came: Load,
+    pub sent: Load,
+    /// A compaction that could not improve is not tried again below so many tokens.
+    pub futile_until: u64,
+}
+
+/// What earlier requests left behind, for one tenant, format and policy. Losing it loses nothing but time.
+pub trait Recall {
+    fn recall(&self, prefix: Fingerprint) -> Option<Standing>;
+    fn remember(&self, prefix: Fingerprint, standing: &Standing);
+}
+
+/// A request with all that a schedule is computed from.
+pub struct Course<'a> {
+    pub request: &'a Request,
+    /// Fingerprints of all prefixes, as by [`Request::prefixes`].
+    pub prefixes: &'a [Fingerprint],
+    pub scale: &'a Scale,
+    /// Tokens outside of the list.
+    pub rest: u64,
+    pub limits: Limits,
+    pub knobs: &'a Knobs,
+    /// Tokens of a message, perhaps remembered.
+    pub weigh: &'a dyn Fn(usize) -> u64,
+}
+
+impl Course<'_> {
+    /// Where the conversation stands at its end.
+    pub fn follow(&self, recall: &dyn Recall) -> Standing {
+        let count = self.request.conversation.messages.len();
+        let cuts: Vec<usize> = (1..=count).filter(|&end| is_cut(&self.request.conversation, end)).collect();
+        let known = cuts.iter().enumerate().rev().find_map(|(n, &end)| recall.recall(self.prefixes[end]).map(|standing| (n, standing)));
+        let (mut next, mut at, mut standing) = match known {
+            Some((n, standing)) => (n + 1, cuts[n], standing),
+            None => (0, 0, Standing::default()),
+        };
+        while let Some(&end) = cuts.get(next) {
+            let new = (at..end).fold(Load::default(), |load, message| load + self.load(message));
+            standing.came = standing.came + new;
+            standing.sent = standing.sent + new;
+            self.gate(&mut standing, end);
+            recall.remember(self.prefixes[end], &standing);
+            (next, at) = (next + 1, end);
+        }
+        standing
+    }
+
+    /// Begins an epoch at `end` if a gate is due there and the compaction is worth it.
+    fn gate(&self, standing: &mut Standing, end: usize) {
+        let whole = Load { tokens: standing.sent.tokens + self.rest, ..standing.sent };
+        let Some(trigger) = self.limits.due(whole) else { return };
+        if whole.tokens >= standing.futile_until {
+            self.compact(standing, end, trigger, &Goal::of(self.limits));
+        }
+    }
+
+    /// Begins an epoch at `end`, or remembers that none would help. Returns whether one began.
+    pub fn compact(&self, standing: &mut Standing, end: usize, trigger: Trigger, goal: &Goal) -> bool {
+        let weights: Vec<u64> = (0..end).map(|message| (self.weigh)(message)).collect();
+        let outcome = run(self.request, end, &weights, self.rest, self.scale, goal, self.knobs);
+        let reclaim = (self.limits.window as f64 * self.knobs.min_reclaim) as u64;
+        let lighter = outcome.load.tokens + reclaim <= standing.sent.tokens;
+        let elsewhere = outcome.load.tokens <= standing.sent.tokens && (outcome.load.bytes < standing.sent.bytes / 10 * 9 || outcome.load.media < standing.sent.media);
+        if outcome.edits.is_empty() || !(lighter || (trigger == Trigger::Bytes && elsewhere) || (trigger == Trigger::Manual && outcome.load.tokens < standing.sent.tokens)) {
+            standing.futile_until = standing.sent.tokens + self.rest + reclaim.max(1);
+            return false;
+        }
+        let number = standing.epoch.as_ref().map_or(0, |epoch| epoch.number) + 1;
+        standing.epoch = Some(Arc::new(Epoch { number, covers: end, edits: outcome.edits, rungs: outcome.rungs, trigger }));
+        standing.sent = outcome.load;
+        standing.futile_until = 0;
+        true
+    }
+
+    pub fn load(&self, message: usize) -> Load {
+        let conversation = &self.request.conversation;
+        let message_ = &conversation.messages[message];
+        let media = conversation
+            .blocks_of(message_)
+            .iter()
+            .map(|block| match &block.kind {
+                Kind::Media(_) => 1,
+                Kind::Result(outcome) => conversation.parts_of(outcome).iter().filter(|part| matches!(part.kind, PartKind::Media(_))).count(),
+                _ => 0,
+            })
+            .sum();
+        Load { tokens: (self.weigh)(message), bytes: message_.span.len() as u64 + 1, media, messages: 1 }
+    }
+}
+
+/// Nothing is known and nothing is kept: for a single look at a body.
+pub struct Forgetful;
+
+impl Recall for Forgetful {
+    fn recall(&self, _: Fingerprint) -> Option<Standing> {
+        None
+    }
+
+    fn remember(&self, _: Fingerprint, _: &Standing) {}
+}

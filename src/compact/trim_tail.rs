@@ -1,0 +1,69 @@
+//! `trim_tail`: what is protected is too heavy, so its bulk goes: outputs first, oldest first, the newest least; then long texts, and the task and the
+//! newest word of a person only where nothing else can make the request fit.
+
+use super::{Goal, Knobs, View, Zones, marker, view::text};
+use crate::conversation::{Kind, Role};
+use crate::wire::Change;
+
+/// Texts under this many tokens are left alone.
+const WORTH: u64 = 160;
+/// What stays of an output that is not among the newest, in characters at each end.
+const KEEP: usize = 160;
+
+pub fn run(view: &mut View, zones: &Zones, goal: &Goal, _knobs: &Knobs) {
+    let target = goal.target.max(view.rest());
+    let kept: Vec<usize> = (0..view.messages().len()).filter(|&message| !view.is_dropped(message) && !view.messages()[message].pinned && view.messages()[message].role != Role::System).collect();
+    let spoken = |message: usize| zones.opener == Some(message) || zones.last_person == Some(message);
+
+    let outputs: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Result(_)));
+    cut(view, &outputs, target);
+    let texts: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| !spoken(*message)).collect();
+    cut(view, &texts, target);
+    if view.tokens() <= goal.ceiling {
+        return;
+    }
+    // Nothing but words of a person is left: they are shortened only if that makes the request fit.
+    let words: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| spoken(*message)).collect();
+    let weight: u64 = words.iter().map(|&(message, block)| weight(view, message, block)).sum();
+    if view.tokens() - weight.min(view.tokens()) + 2 * WORTH <= goal.ceiling {
+        cut(view, &words, goal.ceiling);
+    }
+}
+
+fn places(view: &View, kept: &[usize], wanted: impl Fn(&Kind) -> bool) -> Vec<(usize, usize)> {
+    kept.iter().flat_map(|&message| view.blocks(message).iter().enumerate().filter(|(_, block)| wanted(&block.kind)).map(move |(n, _)| (message, n)).collect::<Vec<_>>()).collect()
+}
+
+/// Cuts block by block, oldest first, until the target is reached; the last cut takes no more than is needed.
+fn cut(view: &mut View, places: &[(usize, usize)], target: u64) {
+    for &(message, block) in places {
+        let excess = view.tokens().saturating_sub(target);
+        if excess == 0 {
+            return;
+        }
+        let tokens = weight(view, message, block);
+        if tokens < WORTH {
+            continue;
+        }
+        let said = match &view.blocks(message)[block].kind {
+            Kind::Result(outcome) if outcome.editable => view.output(outcome),
+            Kind::Text { text } => view.said(*text),
+            _ => continue,
+        };
+        let chars = said.chars().count();
+        // As many characters as make up what may stay, less the marker's, at the text's own density.
+        let may_stay = tokens.saturating_sub(excess + 24);
+        let keep = ((chars as u64 * may_stay / tokens.max(1)) as usize).max(2 * KEEP);
+        let Some(short) = marker::ends(&said, keep * 2 / 3, keep / 3, view.messages()[message].fingerprint) else { continue };
+        let change = match &view.blocks(message)[block].kind {
+            Kind::Result(_) => Change::Result { block, text: text(short) },
+            _ => Change::Text { block, text: text(short) },
+        };
+        view.propose(message, change);
+    }
+}
+
+/// Tokens of a block as it would be sent.
+fn weight(view: &View, message: usize, block: usize) -> u64 {
+    view.block_weighs(message, block)
+}

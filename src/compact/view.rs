@@ -1,0 +1,330 @@
+//! The conversation as it would be sent: what came, with the changes proposed so far, and what that weighs.
+
+use crate::budget::load::Scale;
+use crate::conversation::{Block, Call, Conversation, Form, Kind, Message, Outcome, PartKind, Span, Turns};
+use crate::wire::{Change, Edit, Format, Request, json};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub struct View<'a> {
+    pub request: &'a Request,
+    pub turns: Turns,
+    scale: &'a Scale,
+    came: &'a [u64],
+    now: Vec<u64>,
+    changes: Vec<Vec<Change>>,
+    tokens: u64,
+    bytes: u64,
+    rest: u64,
+    media: usize,
+    callers: HashMap<&'a str, Vec<(usize, usize)>>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(request: &'a Request, end: usize, weights: &'a [u64], rest: u64, scale: &'a Scale) -> Self {
+        let conversation = &request.conversation;
+        let end = end.min(conversation.messages.len()).min(weights.len());
+        let (body, messages) = (request.text(), &conversation.messages[..end]);
+        let mut callers: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
+        let mut media = 0;
+        for (place, message) in messages.iter().enumerate() {
+            for (n, block) in conversation.blocks_of(message).iter().enumerate() {
+                if let Kind::Call(call) = &block.kind {
+                    callers.entry(call.id.of(body)).or_default().push((place, n));
+                }
+                media += media_in(conversation, block);
+            }
+        }
+        Self {
+            request,
+            turns: Turns::of(body, conversation, end),
+            scale,
+            came: &weights[..end],
+            now: weights[..end].to_vec(),
+            changes: vec![Vec::new(); end],
+            tokens: rest + weights[..end].iter().sum::<u64>(),
+            bytes: messages.iter().map(|message| message.span.len() as u64 + 1).sum(),
+            rest,
+            media,
+            callers,
+        }
+    }
+
+    pub fn body(&self) -> &'a str {
+        self.request.text()
+    }
+
+    pub fn format(&self) -> Format {
+        self.request.format
+    }
+
+    pub fn conversation(&self) -> &'a Conversation {
+        &self.request.conversation
+    }
+
+    pub fn messages(&self) -> &'a [Message] {
+        &self.request.conversation.messages[..self.came.len()]
+    }
+
+    pub fn blocks(&self, message: usize) -> &'a [Block] {
+        self.request.conversation.blocks_of(&self.request.conversation.messages[message])
+    }
+
+    /// Tokens of the whole request as it would be sent.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Bytes of the messages as they would be sent, nearly: escapes in what is inserted are not counted.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn media(&self) -> usize {
+        self.media
+    }
+
+    /// Tokens outside of the list.
+    pub fn rest(&self) -> u64 {
+        self.rest
+    }
+
+    /// Tokens of a message as it came.
+    pub fn weight(&self, message: usize) -> u64 {
+        self.came[message]
+    }
+
+    /// Tokens of a message as it would be sent.
+    pub fn weighs(&self, message: usize) -> u64 {
+        self.now[message]
+    }
+
+    pub fn kept(&self) -> usize {
+        (0..self.came.len()).filter(|&message| !self.is_dropped(message)).count()
+    }
+
+    pub fn count(&self, text: &str) -> u64 {
+        self.scale.text(text)
+    }
+
+    pub fn is_dropped(&self, message: usize) -> bool {
+        self.changes[message].contains(&Change::Drop)
+    }
+
+    /// Whether something stands already in place of this block's output or arguments.
+    pub fn is_changed(&self, message: usize, block: usize) -> bool {
+        self.changes[message].iter().any(|change| {
+            matches!(change, Change::Result { block: n, .. } | Change::Arguments { block: n, .. } | Change::Text { block: n, .. } | Change::Note { block: n, part: None, .. } if *n == block)
+        })
+    }
+
+    /// The call that a result of `message` answers: the last one of that id before it.
+    pub fn call_of(&self, message: usize, outcome: &Outcome) -> Option<(&'a Call, usize)> {
+        let places = self.callers.get(outcome.id.of(self.body()))?;
+        let &(place, block) = places.get(places.partition_point(|&(place, _)| place < message).checked_sub(1)?)?;
+        match &self.blocks(place).get(block)?.kind {
+            Kind::Call(call) => Some((call, place)),
+            _ => None,
+        }
+    }
+
+    /// What a result says, as one text.
+    pub fn output(&self, outcome: &Outcome) -> Cow<'a, str> {
+        let texts: Vec<Cow<'a, str>> = self
+            .conversation()
+            .parts_of(outcome)
+            .iter()
+            .filter_map(|part| match part.kind {
+                PartKind::Text { text } => Some(self.said(text)),
+                _ => None,
+            })
+            .collect();
+        match <[Cow<'a, str>; 1]>::try_from(texts) {
+            Ok([only]) => only,
+            Err(texts) => Cow::Owned(texts.join("\n")),
+        }
+    }
+
+    /// What the JSON string at `span` says.
+    pub fn said(&self, span: Span) -> Cow<'a, str> {
+        json::unescape(json::inner(self.body(), span).of(self.body()))
+    }
+
+    /// Arguments of a call as JSON text.
+    pub fn arguments(&self, call: &Call) -> Cow<'a, str> {
+        match call.form {
+            Form::Json => Cow::Borrowed(call.arguments.of(self.body())),
+            _ if call.arguments.of(self.body()).starts_with('"') => self.said(call.arguments),
+            _ => Cow::Borrowed(call.arguments.of(self.body())),
+        }
+    }
+
+    pub fn drop(&mut self, message: usize) {
+        if self.messages()[message].pinned || self.is_dropped(message) {
+            return;
+        }
+        self.tokens -= self.now[message];
+        self.bytes = self.bytes.saturating_sub(self.messages()[message].span.len() as u64 + 1);
+        self.media = self.media.saturating_sub(self.media_left(message));
+        self.now[message] = 0;
+        self.changes[message] = vec![Change::Drop];
+    }
+
+    /// Takes back that a message was dropped; what else was proposed for it stays.
+    pub fn restore_dropped(&mut self, message: usize) {
+        if self.is_dropped(message) {
+            self.restore(message);
+        }
+    }
+
+    /// Takes back texts that were added to a message.
+    pub fn restore_added(&mut self, message: usize) {
+        let added = |change: &Change| matches!(change, Change::Append { .. } | Change::Before { .. });
+        let tokens: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.token_delta(message, change)).sum();
+        let bytes: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.byte_delta(message, change)).sum();
+        self.changes[message].retain(|change| !added(change));
+        self.now[message] = self.now[message].saturating_add_signed(-tokens);
+        self.tokens = self.tokens.saturating_add_signed(-tokens);
+        self.bytes = self.bytes.saturating_add_signed(-bytes);
+    }
+
+    /// Tokens of a block's words as they would be sent.
+    pub fn block_weighs(&self, message: usize, block: usize) -> u64 {
+        let changed = self.changes[message].iter().find_map(|change| match change {
+            Change::Result { block: n, text } | Change::Text { block: n, text } if *n == block => Some(self.scale.text(text)),
+            _ => None,
+        });
+        changed.unwrap_or_else(|| self.scale.block(self.request, &self.blocks(message)[block]))
+    }
+
+    /// Takes back everything proposed for a message.
+    pub fn restore(&mut self, message: usize) {
+        if self.changes[message].is_empty() {
+            return;
+        }
+        let left = if self.is_dropped(message) { 0 } else { self.media_left(message) };
+        let gained: i64 = if self.is_dropped(message) {
+            self.messages()[message].span.len() as i64 + 1
+        } else {
+            self.changes[message].iter().map(|change| -self.byte_delta(message, change)).sum()
+        };
+        self.changes[message].clear();
+        self.media += self.media_left(message) - left;
+        self.bytes = self.bytes.saturating_add_signed(gained);
+        self.tokens = self.tokens - self.now[message] + self.came[message];
+        self.now[message] = self.came[message];
+    }
+
+    /// Proposes a change; refused (false) when it would not make the message lighter in tokens and bytes, or where the message is gone or pinned.
+    /// Additions are always taken.
+    pub fn propose(&mut self, message: usize, change: Change) -> bool {
+        if self.messages()[message].pinned || (self.is_dropped(message) && !matches!(change, Change::Before { .. })) {
+            return false;
+        }
+        let replaced: Vec<usize> = (0..self.changes[message].len()).filter(|&at| same_place(&self.changes[message][at], &change)).collect();
+        let was = |delta: fn(&Self, usize, &Change) -> i64| replaced.iter().map(|&at| delta(self, message, &self.changes[message][at])).sum::<i64>();
+        let tokens = self.token_delta(message, &change) - was(Self::token_delta);
+        let bytes = self.byte_delta(message, &change) - was(Self::byte_delta);
+        let adds = matches!(change, Change::Append { .. } | Change::Before { .. });
+        if !adds && (tokens >= 0 || bytes >= 0) {
+            return false;
+        }
+        let media = self.media_left(message);
+        for at in replaced.into_iter().rev() {
+            self.changes[message].remove(at);
+        }
+        self.changes[message].push(change);
+        self.media = self.media - media + self.media_left(message);
+        self.now[message] = self.now[message].saturating_add_signed(tokens);
+        self.tokens = self.tokens.saturating_add_signed(tokens);
+        self.bytes = self.bytes.saturating_add_signed(bytes);
+        true
+    }
+
+    pub fn into_edits(self) -> Vec<Edit> {
+        self.changes.into_iter().enumerate().flat_map(|(message, changes)| changes.into_iter().map(move |change| Edit { message, change })).collect()
+    }
+
+    fn media_left(&self, message: usize) -> usize {
+        let blocks = self.blocks(message);
+        let all: usize = blocks.iter().map(|block| media_in(self.conversation(), block)).sum();
+        let gone: usize = self.changes[message]
+            .iter()
+            .map(|change| match change {
+                Change::Note { .. } => 1,
+                Change::Result { block, .. } => blocks.get(*block).map_or(0, |block| media_in(self.conversation(), block)),
+                _ => 0,
+            })
+            .sum();
+        all.saturating_sub(gone)
+    }
+
+    fn token_delta(&self, message: usize, change: &Change) -> i64 {
+        let count = |text: &str| self.scale.text(text) as i64;
+        match (change, self.target(message, change)) {
+            (Change::Append { text } | Change::Before { text }, _) => count(text) + 2,
+            (Change::Result { text, .. }, Some(Kind::Result(outcome))) => count(text) - self.scale.output(self.request, outcome) as i64,
+            (Change::Text { text, .. }, Some(Kind::Text { text: span })) => count(text) - self.scale.string(self.body(), *span) as i64,
+            (Change::Arguments { json, .. }, Some(Kind::Call(call))) => count(json) - count(&self.arguments(call)),
+            (Change::Note { text, .. }, Some(Kind::Media(media))) => count(text) - self.scale.media(self.body(), media) as i64,
+            (Change::Note { text, part: Some(part), .. }, Some(Kind::Result(outcome))) => match self.conversation().parts_of(outcome).get(*part).map(|part| &part.kind) {
+                Some(PartKind::Media(media)) => count(text) - self.scale.media(self.body(), media) as i64,
+                _ => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    fn byte_delta(&self, message: usize, change: &Change) -> i64 {
+        let gone = match (change, self.target(message, change)) {
+            (Change::Result { .. }, Some(Kind::Result(outcome))) => outcome.content.len(),
+            (Change::Text { .. }, Some(Kind::Text { text })) => text.len(),
+            (Change::Arguments { .. }, Some(Kind::Call(call))) => call.arguments.len(),
+            (Change::Note { part: None, .. }, Some(Kind::Media(media))) => media.data.len(),
+            (Change::Note { part: Some(part), .. }, Some(Kind::Result(outcome))) => self.conversation().parts_of(outcome).get(*part).map_or(0, |part| part.span.len()),
+            _ => 0,
+        };
+        let came = match change {
+            Change::Drop => 0,
+            Change::Arguments { json, .. } => json.len(),
+            Change::Result { text, .. } | Change::Text { text, .. } | Change::Note { text, .. } | Change::Append { text } | Change::Before { text } => text.len() + 4,
+        };
+        came as i64 - gone as i64
+    }
+
+    fn target(&self, message: usize, change: &Change) -> Option<&'a Kind> {
+        let n = match change {
+            Change::Result { block, .. } | Change::Text { block, .. } | Change::Arguments { block, .. } | Change::Note { block, .. } => *block,
+            _ => return None,
+        };
+        self.blocks(message).get(n).map(|block| &block.kind)
+    }
+}
+
+/// Whether two changes stand for the same thing, so that the later one takes the place of the earlier.
+fn same_place(old: &Change, new: &Change) -> bool {
+    match (old, new) {
+        (Change::Result { block: a, .. }, Change::Result { block: b, .. })
+        | (Change::Arguments { block: a, .. }, Change::Arguments { block: b, .. })
+        | (Change::Text { block: a, .. }, Change::Text { block: b, .. }) => a == b,
+        (Change::Note { block: a, part: p, .. }, Change::Note { block: b, part: q, .. }) => a == b && p == q,
+        // A whole result replaced takes its pictures' notes with it.
+        (Change::Note { block: a, part: Some(_), .. }, Change::Result { block: b, .. }) => a == b,
+        (Change::Append { .. }, Change::Append { .. }) | (Change::Before { .. }, Change::Before { .. }) => true,
+        _ => false,
+    }
+}
+
+fn media_in(conversation: &Conversation, block: &Block) -> usize {
+    match &block.kind {
+        Kind::Media(_) => 1,
+        Kind::Result(outcome) => conversation.parts_of(outcome).iter().filter(|part| matches!(part.kind, PartKind::Media(_))).count(),
+        _ => 0,
+    }
+}
+
+/// A shared text, for changes.
+pub fn text(text: impl Into<Arc<str>>) -> Arc<str> {
+    text.into()
+}

@@ -1,0 +1,451 @@
+//! What to do with a request: the one place where reading, measuring, the schedule and the ladder meet.
+//!
+//! Pure but for what it remembers: it is told the time, the credential's fingerprint and the windows that are known, and answers with bytes. Whoever
+//! calls it acts on that.
+
+use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale};
+use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Epoch, schedule::Recall, schedule::Standing};
+use crate::conversation::{Fingerprint, Hasher};
+use crate::ledger::Ledger;
+use crate::tokens::{Calibrations, Memo};
+use crate::wire::{Apart, Format, Request, Unreadable, check};
+use bytes::Bytes;
+use dashmap::DashMap;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Changes with every release whose edits may differ, so that no replica mixes two kinds of bytes.
+const VERSION: u32 = 1;
+
+/// How compaction behaves, for a route and a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    pub mode: Mode,
+    /// Refuse, in the agent's own wire format, what does not fit even after compaction.
+    pub strict: bool,
+    pub gates: Gates,
+    pub compact: Knobs,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    #[default]
+    On,
+    /// Decide and report, change nothing.
+    Shadow,
+    Off,
+}
+
+/// What the agent asked for, for this one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Steer {
+    #[default]
+    Default,
+    Off,
+    /// Compact even below the trigger.
+    Now,
+    /// Not this time, even above it.
+    Defer,
+}
+
+/// A chat request on its way.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub format: Format,
+    /// Decoded.
+    pub body: Bytes,
+    /// A keyed hash of the credential.
+    pub tenant: Fingerprint,
+    /// Names the provider that will be asked, for what is learnt about it.
+    pub upstream: Arc<str>,
+    pub policy: Arc<Policy>,
+    pub steer: Steer,
+    /// The window by header, configuration, discovery or table.
+    pub window: Option<Window>,
+    /// Seconds, of any origin.
+    pub now: u64,
+}
+
+/// What happened to a request, in numbers and names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    pub model: String,
+    pub stream: bool,
+    pub trigger: Option<&'static str>,
+    /// Counted tokens of the whole request, as it came and as it would be sent. None where nothing had to be counted.
+    pub tokens: Option<(u64, u64)>,
+    pub rungs: Vec<&'static str>,
+    pub epoch: u32,
+    pub window: Option<u64>,
+    /// Why nothing was done, where something might have been.
+    pub cause: Option<&'static str>,
+    /// The body that is sent was edited.
+    pub edited: bool,
+}
+
+impl Report {
+    /// How full the window is with what is sent, from 0.
+    pub fn pressure(&self) -> Option<f64> {
+        let (_, after) = self.tokens?;
+        Some(after as f64 / self.window?.max(1) as f64)
+    }
+}
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// The bytes that came.
+    Pass(Report),
+    Send(Rewrite),
+    /// Nothing: it cannot fit, and the policy is strict.
+    Refuse(Report),
+}
+
+#[derive(Clone, Debug)]
+pub struct Rewrite {
+    pub body: Bytes,
+    pub report: Report,
+    pub ticket: Ticket,
+}
+
+/// Names a decision, to take it back.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    base: Fingerprint,
+    prefix: Fingerprint,
+    came: Load,
+}
+
+/// The decisions and everything learnt.
+pub struct Decider {
+    pub ledger: Ledger,
+    pub memo: Memo,
+    pub calibrations: Calibrations,
+    /// Windows that providers named when they refused a request; only ever smaller.
+    learnt: DashMap<String, u64>,
+}
+
+/// So many (upstream, model) pairs are learnt about; more are somebody making up names.
+const MOST_LEARNT: usize = 4096;
+
+/// A request that was read and measured.
+struct Measured {
+    request: Request,
+    prefixes: Vec<Fingerprint>,
+    scale: Scale,
+    rest: u64,
+}
+
+impl Decider {
+    pub fn new(ledger_bytes: u64, ledger_seconds: u64, memo_bytes: usize) -> Self {
+        Self { ledger: Ledger::new(ledger_bytes, ledger_seconds), memo: Memo::new(memo_bytes), calibrations: Calibrations::default(), learnt: DashMap::new() }
+    }
+
+    /// What to send for `call`.
+    pub fn before_send(&self, call: &Call) -> Decision {
+        let mut report = Report::default();
+        let pass = |report: Report, cause| Decision::Pass(Report { cause, ..report });
+        if call.policy.mode == Mode::Off || matches!(call.steer, Steer::Off | Steer::Defer) {
+            return pass(report, Some("off"));
+        }
+        let request = match Request::read(call.format, call.body.clone()) {
+            Ok(request) => request,
+            Err(unreadable) => return pass(report, Some(unreadable.name())),
+        };
+        (report.model, report.stream) = (request.model().to_owned(), request.stream);
+        if let Some(apart) = request.apart {
+            return pass(report, Some(apart.name()));
+        }
+        let Some(window) = self.window(call, request.model()) else { return pass(report, Some("window_unknown")) };
+        report.window = Some(window.tokens);
+        let scale = Scale::of(&request);
+        let limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
+        // A token is at least a byte, so most requests need no count at all.
+        if call.steer != Steer::Now && cannot_be_due(&request, &limits) {
+            return pass(report, None);
+        }
+        let measured = Measured { prefixes: request.prefixes(), rest: scale.rest(&request), scale, request };
+        self.decide(call, measured, limits, report)
+    }
+
+    fn decide(&self, call: &Call, measured: Measured, limits: Limits, mut report: Report) -> Decision {
+        let Measured { request, prefixes, scale, rest } = &measured;
+        let weigh = |message: usize| self.weigh(&measured, message);
+        let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh };
+        let base = base(call, &limits, &scale.model, *rest);
+        let page = self.ledger.page(base, call.now);
+        let mut standing = course.follow(&page);
+        let end = request.conversation.messages.len();
+        let known = standing.epoch.as_ref().map_or(0, |epoch| epoch.number);
+
+        if call.steer == Steer::Now && standing.epoch.as_ref().is_none_or(|epoch| epoch.covers < end) {
+            if course.compact(&mut standing, end, Trigger::Manual, &Goal::of(limits)) {
+                page.remember(prefixes[end], &standing);
+            }
+        } else {
+            self.harder(call, &course, &mut standing, &page);
+        }
+        report.tokens = Some((standing.came.tokens + rest, standing.sent.tokens + rest));
+        let cap = clamp(request, &call.policy.compact, &limits, standing.sent.tokens + rest);
+        let refuse = call.policy.strict && standing.sent.tokens + rest > limits.window;
+        if standing.epoch.is_none() && cap.is_none() {
+            return if refuse { Decision::Refuse(report) } else { Decision::Pass(report) };
+        }
+        let epoch = standing.epoch.clone();
+        if let Some(epoch) = &epoch {
+            report.rungs = epoch.rungs.clone();
+            report.epoch = epoch.number;
+            report.trigger = Some(if epoch.number > known || epoch.covers == end { epoch.trigger.name() } else { "ledger" });
+        }
+        if cap.is_some() {
+            report.rungs.push(Rung::ClampOutput.name());
+        }
+        if refuse {
+            return Decision::Refuse(report);
+        }
+        match self.rewrite(request, epoch.as_deref(), cap) {
+            Err(rule) => Decision::Pass(Report { cause: Some(rule), tokens: Some((standing.came.tokens + rest, standing.came.tokens + rest)), ..report }),
+            Ok(_) if call.policy.mode == Mode::Shadow => Decision::Pass(Report { cause: Some("shadow"), ..report }),
+            Ok(body) => {
+                report.edited = true;
+                Decision::Send(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came: standing.came } })
+            }
+        }
+    }
+
+    /// Where the schedule's result is known not to fit, by what the provider's own counts have taught, one harder step. It is remembered for this
+    /// conversation; a process that has not learnt it sends what the schedule says.
+    fn harder(&self, call: &Call, course: &Course, standing: &mut Standing, page: &impl Recall) {
+        let ratio = self.calibrations.ratio(&call.upstream, &course.scale.model);
+        let tokens = standing.sent.tokens + course.rest;
+        if ratio <= 1.0 || (tokens as f64 * ratio) as u64 <= course.limits.window || tokens < standing.futile_until {
+            return;
+        }
+        let end = course.request.conversation.messages.len();
+        course.compact(standing, end, Trigger::Preflight, &Goal::of(course.limits.scaled(ratio)));
+        page.remember(course.prefixes[end], standing);
+    }
+
+    /// The one harder compaction after the provider said that the request is too long; `None` when the first error should go down.
+    pub fn after_overflow(&self, call: &Call, sent: &Bytes, refusal: &Refusal) -> Option<Rewrite> {
+        if call.policy.mode != Mode::On || matches!(call.steer, Steer::Off) {
+            return None;
+        }
+        let request = Request::read(call.format, call.body.clone()).ok()?;
+        if request.apart.is_some() {
+            return None;
+        }
+        let scale = Scale::of(&request);
+        let measured = Measured { prefixes: request.prefixes(), rest: scale.rest(&request), scale, request };
+        let Measured { request, prefixes, scale, rest } = &measured;
+        let cap = request.cap.map(|(_, cap)| cap);
+        let counted = if sent == request.bytes() { (0..request.conversation.messages.len()).map(|message| self.weigh(&measured, message)).sum::<u64>() + rest } else { self.count(call.format, sent)? };
+
+        // What the provider counted for the bytes it got, and the window it named.
+        let prompt = refusal.prompt().unwrap_or((counted as f64 * self.calibrations.ratio(&call.upstream, &scale.model)) as u64).max(1);
+        let ratio = if refusal.prompt().is_some() { (prompt as f64 / counted.max(1) as f64).clamp(0.25, 4.0) } else { self.calibrations.ratio(&call.upstream, &scale.model) };
+        let known = self.window(call, request.model());
+        let limit = refusal.limit.or(known.map(|window| window.tokens)).unwrap_or(u64::MAX);
+        // A provider that refuses what should have fitted has a smaller window than it says, or than we think.
+        let limit = if refusal.limit.is_none() && refusal.kind != Kind::Bytes { limit.min(prompt - prompt / 20) } else { limit };
+        if refusal.teaches() && let Some(limit) = refusal.limit {
+            self.learn_window(&call.upstream, request.model(), limit);
+        }
+
+        let end = request.conversation.messages.len();
+        let report = Report { model: request.model().to_owned(), stream: request.stream, trigger: Some(Trigger::Overflow.name()), window: (limit < u64::MAX).then_some(limit), edited: true, ..Report::default() };
+        // The cheapest repair loses nothing: a smaller answer.
+        if refusal.kind == Kind::InputPlusOutput
+            && let Some(smaller) = smaller_cap(request, &call.policy.compact, limit, prompt)
+            && let Ok(current) = Request::read(call.format, sent.clone())
+        {
+            let body = Bytes::from(current.apply(&[], Some(smaller)));
+            let report = Report { tokens: Some((counted, counted)), rungs: vec![Rung::ClampOutput.name()], ..report };
+            return Some(Rewrite { body, report, ticket: Ticket { base: Fingerprint::default(), prefix: prefixes[end], came: Load::default() } });
+        }
+
+        let separate = known.is_some_and(|window| window.separate_output);
+        let answer = if separate || refusal.kind == Kind::Input && refusal.scope_is_input { 0 } else { cap.unwrap_or(0).min(limit / 2) };
+        let limit_counted = (limit.min(u64::MAX / 8) as f64 / ratio) as u64;
+        let room = (limit_counted as f64 * 0.95) as u64 - ((answer as f64 / ratio) as u64).min((limit_counted as f64 * 0.45) as u64);
+        // Half of what was refused, where nothing else is known.
+        let window = limit_counted.min(counted.max(1) * 4);
+        let target = ((window as f64 * call.policy.gates.target) as u64).min(room);
+        let target = if refusal.kind == Kind::Bytes { target.min(counted / 2) } else { target };
+        let bytes = (refusal.kind == Kind::Bytes).then(|| sent.len() as u64 / 2);
+        let window_now = self.window(call, request.model()).unwrap_or(Window { tokens: limit.min(u64::MAX / 8), separate_output: separate });
+        let limits = call.policy.gates.limits(window_now, cap, scale.tokenizer.is_exact());
+        let goal = Goal { limits: Limits { window, ..limits }, target, ceiling: room.min(if bytes.is_some() { counted / 2 } else { room }), bytes, hard: true };
+
+        let weigh = |message: usize| self.weigh(&measured, message);
+        let course = Course { request, prefixes, scale, rest: *rest, limits: Limits { window, ..limits }, knobs: &call.policy.compact, weigh: &weigh };
+        let came = (0..end).fold(Load::default(), |load, message| load + course.load(message));
+        let mut standing = Standing { came, sent: came, ..Standing::default() };
+        if !course.compact(&mut standing, end, if bytes.is_some() { Trigger::Bytes } else { Trigger::Overflow }, &goal) {
+            return None;
+        }
+        let body = self.rewrite(request, standing.epoch.as_deref(), None).ok()?;
+        let after = standing.sent.tokens + rest;
+        // Smaller than what was refused, or not at all.
+        if body.len() >= sent.len() || (refusal.kind != Kind::Bytes && after >= counted) {
+            return None;
+        }
+        let base = base(call, &limits, &scale.model, *rest);
+        self.ledger.page(base, call.now).remember(prefixes[end], &standing);
+        let epoch = standing.epoch.as_ref()?;
+        let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs.clone(), epoch: epoch.number, ..report };
+        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came } })
+    }
+
+    /// The provider refused an edited request for another reason than its length: this conversation is left alone until it grows a good deal.
+    pub fn quarantine(&self, ticket: &Ticket, now: u64) {
+        let futile_until = ticket.came.tokens + ticket.came.tokens / 4;
+        let standing = Standing { epoch: None, came: ticket.came, sent: ticket.came, futile_until };
+        self.ledger.page(ticket.base, now).remember(ticket.prefix, &standing);
+    }
+
+    /// What the provider counted for a prompt that we counted too.
+    pub fn learn_usage(&self, upstream: &str, model: &str, real: u64, counted: u64) {
+        self.calibrations.learn(upstream, model, real, counted);
+    }
+
+    fn learn_window(&self, upstream: &str, model: &str, limit: u64) {
+        let key = format!("{upstream}\n{model}");
+        if limit == 0 || (self.learnt.len() >= MOST_LEARNT && !self.learnt.contains_key(&key)) {
+            return;
+        }
+        self.learnt.entry(key).and_modify(|known| *known = (*known).min(limit)).or_insert(limit);
+    }
+
+    /// The window in force: what is known, or less where the provider said so.
+    fn window(&self, call: &Call, model: &str) -> Option<Window> {
+        let learnt = self.learnt.get(&format!("{}\n{model}", call.upstream)).map(|limit| *limit);
+        match (call.window, learnt) {
+            (Some(window), Some(limit)) => Some(Window { tokens: window.tokens.min(limit), ..window }),
+            (window, None) => window,
+            (None, Some(limit)) => Some(Window { tokens: limit, separate_output: false }),
+        }
+    }
+
+    /// Tokens of a message, counted once.
+    fn weigh(&self, measured: &Measured, message: usize) -> u64 {
+        let message = &measured.request.conversation.messages[message];
+        let count = || measured.scale.message(&measured.request, message) as u32;
+        u64::from(self.memo.get_or_count(measured.scale.tokenizer, message.fingerprint.key(), count))
+    }
+
+    fn count(&self, format: Format, body: &Bytes) -> Option<u64> {
+        let request = Request::read(format, body.clone()).ok()?;
+        let scale = Scale::of(&request);
+        Some(scale.rest(&request) + request.conversation.messages.iter().map(|message| scale.message(&request, message)).sum::<u64>())
+    }
+
+    /// The edited body, read back and checked; the rule that it breaks otherwise.
+    fn rewrite(&self, request: &Request, epoch: Option<&Epoch>, cap: Option<u64>) -> Result<Bytes, &'static str> {
+        let edits = epoch.map_or(&[][..], |epoch| &epoch.edits);
+        let body = Bytes::from(request.apply(edits, cap));
+        let back = Request::read(request.format, body.clone()).map_err(|_| "unreadable_rewrite")?;
+        match check::rewrite(request, &back).first() {
+            Some(fault) => Err(fault.rule),
+            None => Ok(body),
+        }
+    }
+}
+
+/// What a provider said when it refused a request as too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub kind: Kind,
+    pub limit: Option<u64>,
+    pub requested: Option<u64>,
+    pub output: Option<u64>,
+    /// `requested` is the prompt alone, not prompt and answer together.
+    pub scope_is_input: bool,
+    /// `requested` is a number it stopped counting at.
+    pub lower_bound: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Input,
+    InputPlusOutput,
+    Bytes,
+    /// A limit a minute that one request alone is over.
+    RateCeiling,
+}
+
+impl Refusal {
+    /// The prompt's tokens by the provider's count, where it counted them.
+    fn prompt(&self) -> Option<u64> {
+        if self.lower_bound || self.kind == Kind::Bytes {
+            return None;
+        }
+        let requested = self.requested?;
+        if self.scope_is_input { Some(requested) } else { Some(requested.saturating_sub(self.output.unwrap_or(0))) }.filter(|prompt| *prompt > 0)
+    }
+
+    /// Whether its limit says something about the model's window.
+    fn teaches(&self) -> bool {
+        matches!(self.kind, Kind::Input | Kind::InputPlusOutput)
+    }
+}
+
+impl Unreadable {
+    pub fn name(self) -> &'static str {
+        match self {
+            Unreadable::NotUtf8 => "not_utf8",
+            Unreadable::NotOurs => "not_a_conversation",
+            Unreadable::Ambiguous => "ambiguous",
+        }
+    }
+}
+
+/// Whether bytes alone show that no gate can be due.
+fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
+    const AROUND: u64 = 16;
+    let conversation = &request.conversation;
+    let no_media = conversation.blocks.iter().all(|block| !matches!(block.kind, crate::conversation::Kind::Media(_)))
+        && conversation.parts.iter().all(|part| !matches!(part.kind, crate::conversation::PartKind::Media(_)));
+    let most = request.text().len() as u64 + AROUND * (conversation.messages.len() as u64 + conversation.blocks.len() as u64 + 1);
+    no_media && most <= limits.ceiling() && limits.max_bytes == 0 && limits.max_media == 0 && (limits.max_messages == 0 || conversation.messages.len() <= limits.max_messages as usize)
+}
+
+/// What tells one conversation's ledger entries from another's, besides its words.
+fn base(call: &Call, limits: &Limits, model: &str, rest: u64) -> Fingerprint {
+    /// System prompts carry dates and counters: the same weight to within this is the same.
+    const GRAIN: u64 = 64;
+    let mut hasher = Hasher::default();
+    hasher.piece(b't', &call.tenant.0);
+    hasher.piece(b'f', call.format.name().as_bytes());
+    hasher.piece(b'u', call.upstream.as_bytes());
+    hasher.piece(b'm', model.as_bytes());
+    hasher.piece(b'v', &VERSION.to_le_bytes());
+    hasher.piece(b'r', &(rest / GRAIN).to_le_bytes());
+    hasher.piece(b'l', format!("{limits:?}").as_bytes());
+    hasher.piece(b'k', format!("{:?}", call.policy.compact).as_bytes());
+    hasher.finish()
+}
+
+/// The output cap to send where prompt and cap together do not fit, and the policy allows to lower it before anybody complains.
+fn clamp(request: &Request, knobs: &Knobs, limits: &Limits, tokens: u64) -> Option<u64> {
+    if !knobs.clamp_output.before_sending || !knobs.plan.contains(&Rung::ClampOutput) {
+        return None;
+    }
+    smaller_cap(request, knobs, limits.window, tokens)
+}
+
+/// A cap that fits beside `prompt` in `limit`: smaller than the request's, no smaller than is useful, and above its budget for thinking.
+fn smaller_cap(request: &Request, knobs: &Knobs, limit: u64, prompt: u64) -> Option<u64> {
+    let (_, cap) = request.cap?;
+    // Counts of prompts differ by a little from one moment to the next.
+    let room = limit.saturating_sub(prompt + prompt / 200 + 16);
+    let least = knobs.clamp_output.floor.max(request.thinking.map_or(0, |budget| budget + knobs.clamp_output.floor));
+    (room < cap && room >= least).then_some(room)
+}
+
+/// Whether gates may look at such a request at all, for those who explain.
+pub fn is_apart(request: &Request) -> Option<Apart> {
+    request.apart
+}

@@ -1,0 +1,248 @@
+//! Where the parts of a JSON text lie, without building any of them.
+//!
+//! A body is read once, by skipping: only objects and lists that matter are entered. What is skipped is matched for brackets and quotes alone;
+//! before anything is edited the whole body is checked by a strict reader ([`is_strict`]).
+
+use crate::conversation::Span;
+use std::borrow::Cow;
+
+/// The members of the object at `at` (which must be its `{`): key (contents, quotes not included) and value, and where the object ends.
+/// `None` when this is no well-formed object.
+pub fn members(text: &str, at: usize) -> Option<(Vec<(Span, Span)>, usize)> {
+    let mut out = Vec::with_capacity(8);
+    let end = each_member(text, at, |key, value| out.push((key, value)))?;
+    Some((out, end))
+}
+
+/// Calls `f` with each member of the object at `at`; returns where the object ends.
+pub fn each_member(text: &str, at: usize, mut f: impl FnMut(Span, Span)) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = space(bytes, expect(bytes, at, b'{')?);
+    if bytes.get(at) == Some(&b'}') {
+        return Some(at + 1);
+    }
+    loop {
+        let key_end = string(bytes, at)?;
+        let key = Span::new(at + 1, key_end - 1);
+        at = space(bytes, expect(bytes, space(bytes, key_end), b':')?);
+        let end = skip(bytes, at)?;
+        f(key, Span::new(at, end));
+        at = space(bytes, end);
+        match bytes.get(at)? {
+            b',' => at = space(bytes, at + 1),
+            b'}' => return Some(at + 1),
+            _ => return None,
+        }
+    }
+}
+
+/// The elements of the list at `at` (which must be its `[`), and where the list ends.
+pub fn elements(text: &str, at: usize) -> Option<(Vec<Span>, usize)> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
+    let mut at = space(bytes, expect(bytes, at, b'[')?);
+    if bytes.get(at) == Some(&b']') {
+        return Some((out, at + 1));
+    }
+    loop {
+        let end = skip(bytes, at)?;
+        out.push(Span::new(at, end));
+        at = space(bytes, end);
+        match bytes.get(at)? {
+            b',' => at = space(bytes, at + 1),
+            b']' => return Some((out, at + 1)),
+            _ => return None,
+        }
+    }
+}
+
+/// The first place at or after `at` that is not white space.
+pub fn space(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\n' | b'\r' | b'\t') = bytes.get(at) {
+        at += 1;
+    }
+    at
+}
+
+fn expect(bytes: &[u8], at: usize, wanted: u8) -> Option<usize> {
+    (bytes.get(at) == Some(&wanted)).then_some(at + 1)
+}
+
+/// Where the string that opens at `at` ends.
+fn string(bytes: &[u8], at: usize) -> Option<usize> {
+    let mut at = expect(bytes, at, b'"')?;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
+/// Where the value that starts at `at` ends. Iterative, so that depth costs nothing but a bit a level.
+fn skip(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at)? {
+        b'"' => string(bytes, at),
+        b'{' | b'[' => container(bytes, at),
+        b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
+            let rest = &bytes[at..];
+            let len = rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t' | b'"' | b'{' | b'[' | b':')).unwrap_or(rest.len());
+            Some(at + len)
+        }
+        _ => None,
+    }
+}
+
+fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
+    // One bit a level: set for an object.
+    let mut open: Vec<u64> = vec![0];
+    let mut depth = 0usize;
+    loop {
+        match bytes.get(at)? {
+            b'"' => {
+                at = string(bytes, at)?;
+                continue;
+            }
+            byte @ (b'{' | b'[') => {
+                if depth / 64 == open.len() {
+                    open.push(0);
+                }
+                let bit = 1 << (depth % 64);
+                if *byte == b'{' { open[depth / 64] |= bit } else { open[depth / 64] &= !bit }
+                depth += 1;
+            }
+            byte @ (b'}' | b']') => {
+                depth = depth.checked_sub(1)?;
+                let object = open[depth / 64] & (1 << (depth % 64)) != 0;
+                if object != (*byte == b'}') {
+                    return None;
+                }
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Whether the whole text is one JSON value to a strict reader.
+pub fn is_strict(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// The contents of the JSON string at `span`, quotes not included in the result; empty when it is no string.
+pub fn inner(text: &str, span: Span) -> Span {
+    let raw = span.of(text);
+    if raw.len() >= 2 && raw.starts_with('"') && raw.ends_with('"') { Span { start: span.start + 1, end: span.end - 1 } } else { Span { start: span.start, end: span.start } }
+}
+
+/// What the contents of a JSON string (quotes not included) say. Half a character becomes U+FFFD; never fails.
+pub fn unescape(raw: &str) -> Cow<'_, str> {
+    let Some(first) = memchr::memchr(b'\\', raw.as_bytes()) else { return Cow::Borrowed(raw) };
+    let mut out = String::with_capacity(raw.len());
+    out.push_str(&raw[..first]);
+    let mut rest = &raw[first..];
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        let Some(escape) = rest.chars().next() else { break };
+        rest = &rest[escape.len_utf8()..];
+        match escape {
+            'n' => out.push('\n'),
+            't' => out.push('\t'),
+            'r' => out.push('\r'),
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{c}'),
+            'u' => {
+                let (character, used) = unicode(rest);
+                out.push(character);
+                rest = &rest[used..];
+            }
+            other => out.push(other),
+        }
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// The character after `\u`, and how many bytes of `rest` spell it.
+fn unicode(rest: &str) -> (char, usize) {
+    let unit = |at: usize| rest.get(at..at + 4).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit())).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    match unit(0) {
+        None => (char::REPLACEMENT_CHARACTER, 0),
+        Some(high @ 0xD800..=0xDBFF) => match rest.get(4..6).filter(|next| *next == "\\u").and_then(|_| unit(6)) {
+            Some(low @ 0xDC00..=0xDFFF) => (char::from_u32(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).unwrap_or(char::REPLACEMENT_CHARACTER), 10),
+            _ => (char::REPLACEMENT_CHARACTER, 4),
+        },
+        Some(other) => (char::from_u32(other).unwrap_or(char::REPLACEMENT_CHARACTER), 4),
+    }
+}
+
+/// `text` as a JSON string, quotes included.
+pub fn quote(text: &str) -> String {
+    // Serialising a string cannot fail; an empty string is still valid JSON if it ever did.
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![Just(serde_json::Value::Null), any::<bool>().prop_map(Into::into), any::<i64>().prop_map(Into::into), ".*".prop_map(Into::into)];
+        leaf.prop_recursive(4, 48, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Into::into),
+                prop::collection::vec((".{0,8}", inner), 0..6).prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn members_and_elements_lie_where_they_say(value in json(), pretty in any::<bool>()) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+            match &value {
+                serde_json::Value::Object(object) => {
+                    let (found, end) = members(&text, 0).unwrap();
+                    prop_assert_eq!(end, text.len());
+                    prop_assert_eq!(found.len(), object.len());
+                    for (key, value) in found {
+                        let value: serde_json::Value = serde_json::from_str(value.of(&text)).unwrap();
+                        prop_assert_eq!(&value, &object[&*unescape(key.of(&text))]);
+                    }
+                }
+                serde_json::Value::Array(list) => {
+                    let (found, end) = elements(&text, 0).unwrap();
+                    prop_assert_eq!(end, text.len());
+                    let values: Vec<serde_json::Value> = found.iter().map(|span| serde_json::from_str(span.of(&text)).unwrap()).collect();
+                    prop_assert_eq!(&values, list);
+                }
+                _ => {}
+            }
+        }
+
+        #[test]
+        fn arbitrary_text_is_no_trouble(text in ".{0,200}", at in 0usize..220) {
+            let _ = (members(&text, at), elements(&text, at), unescape(&text));
+        }
+
+        #[test]
+        fn quoting_and_unescaping_are_inverse(text in ".*") {
+            let quoted = quote(&text);
+            let back = unescape(&quoted[1..quoted.len() - 1]);
+            prop_assert_eq!(back.as_ref(), text.as_str());
+        }
+    }
+
+    #[test]
+    fn half_a_character_is_replaced() {
+        for (raw, said) in [(r"a\ud83d b", "a\u{fffd} b"), (r"\ude00", "\u{fffd}"), (r"\ud83d\ude00", "😀"), (r"\ud83dA", "\u{fffd}A"), (r"\u12", "\u{fffd}12"), ("\\", "")] {
+            assert_eq!(unescape(raw), said, "{raw}");
+        }
+    }
+}
