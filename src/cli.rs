@@ -1,1 +1,2 @@
-//! (being written)
+//! Subcommands, each a file.
+pub mod compact;

@@ -130,12 +130,21 @@ pub struct Decider {
 /// So many (upstream, model) pairs are learnt about; more are somebody making up names.
 const MOST_LEARNT: usize = 4096;
 
+/// System prompts carry dates and counters: the same weight to within this is the same, in tokens.
+const GRAIN: u64 = 64;
+
 /// A request that was read and measured.
 struct Measured {
     request: Request,
     prefixes: Vec<Fingerprint>,
     scale: Scale,
     rest: u64,
+}
+
+impl Measured {
+    fn of(request: Request, scale: Scale) -> Self {
+        Self { prefixes: request.prefixes(), rest: scale.rest(&request).next_multiple_of(GRAIN), scale, request }
+    }
 }
 
 impl Decider {
@@ -166,7 +175,7 @@ impl Decider {
         if call.steer != Steer::Now && cannot_be_due(&request, &limits) {
             return pass(report, None);
         }
-        let measured = Measured { prefixes: request.prefixes(), rest: scale.rest(&request), scale, request };
+        let measured = Measured::of(request, scale);
         self.decide(call, measured, limits, report)
     }
 
@@ -238,7 +247,7 @@ impl Decider {
             return None;
         }
         let scale = Scale::of(&request);
-        let measured = Measured { prefixes: request.prefixes(), rest: scale.rest(&request), scale, request };
+        let measured = Measured::of(request, scale);
         let Measured { request, prefixes, scale, rest } = &measured;
         let cap = request.cap.map(|(_, cap)| cap);
         let counted = if sent == request.bytes() { (0..request.conversation.messages.len()).map(|message| self.weigh(&measured, message)).sum::<u64>() + rest } else { self.count(call.format, sent)? };
@@ -414,15 +423,13 @@ fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
 
 /// What tells one conversation's ledger entries from another's, besides its words.
 fn base(call: &Call, limits: &Limits, model: &str, rest: u64) -> Fingerprint {
-    /// System prompts carry dates and counters: the same weight to within this is the same.
-    const GRAIN: u64 = 64;
     let mut hasher = Hasher::default();
     hasher.piece(b't', &call.tenant.0);
     hasher.piece(b'f', call.format.name().as_bytes());
     hasher.piece(b'u', call.upstream.as_bytes());
     hasher.piece(b'm', model.as_bytes());
     hasher.piece(b'v', &VERSION.to_le_bytes());
-    hasher.piece(b'r', &(rest / GRAIN).to_le_bytes());
+    hasher.piece(b'r', &rest.to_le_bytes());
     hasher.piece(b'l', format!("{limits:?}").as_bytes());
     hasher.piece(b'k', format!("{:?}", call.policy.compact).as_bytes());
     hasher.finish()

@@ -23,7 +23,9 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, _knobs: &Knobs) {
         return;
     }
     // Nothing but words of a person is left: they are shortened only if that makes the request fit.
-    let words: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| spoken(*message)).collect();
+    let mut words: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| spoken(*message)).collect();
+    // The bulk of what people say is what they paste: the longest text gives way first.
+    words.sort_by_key(|&(message, block)| std::cmp::Reverse(weight(view, message, block)));
     let weight: u64 = words.iter().map(|&(message, block)| weight(view, message, block)).sum();
     if view.tokens() - weight.min(view.tokens()) + 2 * WORTH <= goal.ceiling {
         cut(view, &words, goal.ceiling);

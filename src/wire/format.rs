@@ -1,6 +1,6 @@
 //! The wire formats we read, and what each of them calls things.
 
-use super::{chat, messages, responses};
+use super::{chat, json, messages, responses};
 use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,6 +27,24 @@ impl Format {
         [("/chat/completions", Format::Chat), ("/responses", Format::Responses), ("/messages", Format::Messages)]
             .into_iter()
             .find_map(|(suffix, format)| path.ends_with(suffix).then_some(format))
+    }
+
+    /// The format of a body by what is in it, for bodies that come without a path. Chat where nothing tells.
+    pub fn of_body(body: &str) -> Format {
+        let at = json::space(body.as_bytes(), 0);
+        let Some((members, _)) = json::members(body, at) else { return Format::Chat };
+        let has = |name: &str| members.iter().any(|(key, _)| key.of(body) == name);
+        let list = members.iter().find(|(key, _)| key.of(body) == "messages").map_or("", |(_, value)| value.of(body));
+        let holds = |needle: &str| memchr::memmem::find(list.as_bytes(), needle.as_bytes()).is_some();
+        if has("input") && !has("messages") {
+            return Format::Responses;
+        }
+        if holds("\"tool_calls\"") || holds("\"tool_call_id\"") || holds("\"image_url\"") {
+            return Format::Chat;
+        }
+        let model = members.iter().find(|(key, _)| key.of(body) == "model").map_or("", |(_, value)| value.of(body));
+        let anthropic = has("system") || holds("\"tool_use\"") || holds("\"tool_result\"") || holds("\"thinking\"") || model.contains("claude");
+        if anthropic { Format::Messages } else { Format::Chat }
     }
 
     /// The member that holds the conversation.

@@ -1,0 +1,158 @@
+//! Promises of the core, on generated conversations.
+
+mod support;
+
+use bytes::Bytes;
+use plimsoll::budget::Window;
+use plimsoll::conversation::{Fingerprint, Role};
+use plimsoll::decide::{Call, Decider, Decision, Mode, Policy, Report, Rewrite, Steer};
+use plimsoll::wire::{Format, Request, check};
+use proptest::prelude::*;
+use std::sync::Arc;
+use support::conversations::{Event, history, render};
+
+fn decider() -> Decider {
+    Decider::new(8 << 20, 3600, 4 << 20)
+}
+
+fn call(format: Format, body: Vec<u8>, window: u64) -> Call {
+    Call {
+        format,
+        body: body.into(),
+        tenant: Fingerprint::default(),
+        upstream: "test".into(),
+        policy: Arc::new(Policy::default()),
+        steer: Steer::Default,
+        window: Some(Window { tokens: window, separate_output: false }),
+        now: 1,
+    }
+}
+
+fn send(decider: &Decider, call: &Call) -> (Bytes, Report) {
+    match decider.before_send(call) {
+        Decision::Send(Rewrite { body, report, .. }) => (body, report),
+        Decision::Pass(report) | Decision::Refuse(report) => (call.body.clone(), report),
+    }
+}
+
+fn format() -> impl Strategy<Value = Format> {
+    prop::sample::select(Format::ALL.to_vec())
+}
+
+/// Where an agent with this history would have sent its requests.
+fn requests(events: &[Event]) -> Vec<usize> {
+    (1..=events.len()).filter(|&end| matches!(events[end - 1], Event::Says(_) | Event::Uses { .. }) && !matches!(events.get(end), Some(Event::Says(_) | Event::Told(_)))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Transparent: reading and writing without edits gives back the very bytes.
+    #[test]
+    fn transparent_reading_and_writing_is_identity(format in format(), events in history(0..20)) {
+        let body = render(format, &events, None);
+        let request = Request::read(format, body.clone().into()).unwrap();
+        prop_assert_eq!(request.apply(&[], None).into_bytes(), body);
+        prop_assert!(check::faults(&request).is_empty(), "the generator makes valid conversations: {:?}", check::faults(&request));
+    }
+
+    /// Valid, Smaller, Surgical, The last word stays: what an edited request may and may not be.
+    #[test]
+    fn valid_smaller_and_surgical(format in format(), events in history(8..60), window in 1500u64..20_000) {
+        let body = render(format, &events, None);
+        let call = call(format, body, window);
+        let (sent, report) = send(&decider(), &call);
+        prop_assert!(report.cause.is_none() || report.cause == Some("off"), "failed open: {:?}", report.cause);
+        if !report.edited {
+            prop_assert_eq!(&sent, &call.body);
+            return Ok(());
+        }
+        let (came, went) = (Request::read(format, call.body.clone()).unwrap(), Request::read(format, sent.clone()).unwrap());
+        prop_assert_eq!(check::rewrite(&came, &went), vec![]);
+        let (before, after) = report.tokens.unwrap();
+        prop_assert!(after < before && sent.len() < call.body.len());
+        prop_assert_eq!(&came.text()[..came.list.start as usize], &went.text()[..went.list.start as usize]);
+        prop_assert_eq!(&came.text()[came.list.end as usize..], &went.text()[went.list.end as usize..]);
+        // Unedited messages are slices of what came, in order.
+        let mut at = 0;
+        for message in &went.conversation.messages {
+            if let Some(found) = came.text()[at..].find(message.span.of(went.text())) {
+                at += found;
+            }
+        }
+        let systems = |request: &Request| request.conversation.messages.iter().filter(|message| message.role == Role::System).map(|message| message.fingerprint).collect::<Vec<_>>();
+        prop_assert_eq!(systems(&came), systems(&went));
+        let Event::Says(task) = &events[0] else { unreachable!() };
+        let task = serde_json::to_string(task).unwrap();
+        if window > 4000 {
+            prop_assert!(went.text().contains(&task[..task.len() - 1]), "the task is gone");
+        }
+    }
+
+    /// Stable: the same history gives the same bytes, whether it grew through one process or arrives at another.
+    #[test]
+    fn stable_across_turns_and_restarts(format in format(), events in history(20..60), window in 2000u64..9000) {
+        let grown = decider();
+        for end in requests(&events) {
+            let call = call(format, render(format, &events[..end], None), window);
+            let (sent, report) = send(&grown, &call);
+            let (again, _) = send(&grown, &call);
+            prop_assert_eq!(&sent, &again, "the same request twice");
+            let (fresh, fresh_report) = send(&decider(), &call);
+            prop_assert_eq!(&sent, &fresh, "a fresh process at {}: {:?} {:?}", end, report, fresh_report);
+        }
+    }
+
+    /// Progress: a compaction lands under its trigger, and its result is not compacted again.
+    #[test]
+    fn progress_and_no_second_helping(format in format(), events in history(20..60), window in 4000u64..9000) {
+        let call = call(format, render(format, &events, None), window);
+        let (sent, report) = send(&decider(), &call);
+        prop_assume!(report.edited);
+        let again = Call { body: sent.clone(), ..call.clone() };
+        let (twice, _) = send(&decider(), &again);
+        prop_assert_eq!(sent, twice);
+    }
+
+    /// Shadow mode decides and reports, and changes nothing.
+    #[test]
+    fn shadow_changes_nothing(format in format(), events in history(20..50)) {
+        let body = render(format, &events, None);
+        let call = Call { policy: Arc::new(Policy { mode: Mode::Shadow, ..Policy::default() }), ..call(format, body, 2000) };
+        let (sent, report) = send(&decider(), &call);
+        prop_assert_eq!(sent, call.body);
+        prop_assert!(!report.edited);
+    }
+
+    /// Fail open: no bytes at all make anything panic, or change.
+    #[test]
+    fn fail_open_on_arbitrary_bytes(format in format(), bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..5000, events in history(2..12)) {
+        let mut body = render(format, &events, None);
+        let garbage = Call { steer: Steer::Now, ..call(format, bytes.clone(), 500) };
+        prop_assert_eq!(send(&decider(), &garbage).0, garbage.body);
+        body.truncate(cut % body.len());
+        body.extend_from_slice(&bytes[..bytes.len().min(3)]);
+        let broken = Call { steer: Steer::Now, ..call(format, body, 500) };
+        let (sent, report) = send(&decider(), &broken);
+        prop_assert!(!report.edited, "{:?}", report);
+        prop_assert_eq!(sent, broken.body);
+    }
+}
+
+/// Private: two tenants with the same words share no entry.
+#[test]
+fn private_ledger_entries_are_told_apart_by_tenant() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let events = history(40..60).new_tree(&mut runner).unwrap().current();
+    let decider = decider();
+    let one = call(Format::Chat, render(Format::Chat, &events, None), 3000);
+    send(&decider, &one);
+    let entries = decider.ledger.len();
+    assert!(entries > 0);
+    send(&decider, &one);
+    assert_eq!(decider.ledger.len(), entries, "the same tenant finds its own");
+    send(&decider, &Call { tenant: Fingerprint([7; 16]), ..one });
+    assert_eq!(decider.ledger.len(), 2 * entries, "another starts anew");
+}
