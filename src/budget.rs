@@ -3,6 +3,7 @@
 //! Two gates ask before anything is sent. **Hygiene** is a cheap net at a share of the window; **preflight** keeps room for the answer. Both compare
 //! the same number, so that what triggers a compaction is what the compaction is measured by.
 
+pub mod discovery;
 pub mod load;
 
 pub use load::Load;

@@ -1,2 +1,3 @@
 //! Subcommands, each a file.
 pub mod compact;
+pub mod explain;

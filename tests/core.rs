@@ -156,3 +156,75 @@ fn private_ledger_entries_are_told_apart_by_tenant() {
     send(&decider, &Call { tenant: Fingerprint([7; 16]), ..one });
     assert_eq!(decider.ledger.len(), 2 * entries, "another starts anew");
 }
+
+fn refusal(kind: plimsoll::decide::Kind, limit: Option<u64>, requested: Option<u64>) -> plimsoll::decide::Refusal {
+    plimsoll::decide::Refusal { kind, limit, requested, output: None, scope_is_input: true, lower_bound: false }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused.
+    #[test]
+    fn once_the_retry_is_sized_from_the_error(format in format(), events in history(10..50), ratio in 0.7f64..1.6, share in 0.3f64..0.9) {
+        use plimsoll::decide::Kind;
+        let call = Call { window: None, ..call(format, render(format, &events, None), 0) };
+        let came = Request::read(format, call.body.clone()).unwrap();
+        let counted = { let scale = plimsoll::budget::load::Scale::of(&came); scale.rest(&came) + came.conversation.messages.iter().map(|message| scale.message(&came, message)).sum::<u64>() };
+        prop_assume!(counted > 3000);
+        let requested = (counted as f64 * ratio) as u64;
+        let limit = (requested as f64 * share) as u64;
+        let decider = decider();
+        let Some(retry) = decider.after_overflow(&call, &call.body, &refusal(Kind::Input, Some(limit), Some(requested))) else {
+            return Ok(());
+        };
+        let went = Request::read(format, retry.body.clone()).unwrap();
+        prop_assert_eq!(check::rewrite(&came, &went), vec![]);
+        prop_assert!(retry.body.len() < call.body.len());
+        let (before, after) = retry.report.tokens.unwrap();
+        prop_assert!(after < before);
+        // The window is known now: the next request is compacted before it is sent, to the same bytes or fewer.
+        let (next, report) = send(&decider, &call);
+        prop_assert!(report.edited && next.len() <= retry.body.len(), "{:?}", report);
+        prop_assert_eq!(report.window, Some(limit));
+    }
+}
+
+fn one_turn(text: &str, cap: u64) -> Vec<u8> {
+    serde_json::to_vec(&serde_json::json!({"model": "m", "max_tokens": cap, "messages": [{"role": "user", "content": text}]})).unwrap()
+}
+
+/// An answer that is too long is shortened before any history is.
+#[test]
+fn an_output_cap_that_does_not_fit_is_lowered_and_nothing_else_changes() {
+    use plimsoll::decide::Kind;
+    let call = Call { window: None, ..call(Format::Chat, one_turn(&"word ".repeat(400), 4000), 0) };
+    let refusal = plimsoll::decide::Refusal { output: Some(4000), scope_is_input: false, ..refusal(Kind::InputPlusOutput, Some(4096), Some(4500)) };
+    let retry = decider().after_overflow(&call, &call.body, &refusal).unwrap();
+    let sent = String::from_utf8(retry.body.to_vec()).unwrap();
+    let cap: u64 = sent.split("\"max_tokens\":").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap();
+    assert!((3000..=3596).contains(&cap), "{cap}");
+    let restored = sent.replace(&format!("\"max_tokens\":{cap}"), "\"max_tokens\":4000");
+    assert_eq!(restored.as_bytes(), &call.body[..]);
+}
+
+/// Where nothing can be cut there is no retry, and the first error goes down.
+#[test]
+fn nothing_to_cut_means_no_retry() {
+    use plimsoll::decide::Kind;
+    let call = Call { window: None, ..call(Format::Chat, one_turn("hello", 100), 0) };
+    assert!(decider().after_overflow(&call, &call.body, &refusal(Kind::Input, Some(10), Some(20))).is_none());
+}
+
+/// Fail open: after our edit was refused for another reason, the conversation goes as it came until it has grown.
+#[test]
+fn fail_open_quarantines_a_refused_edit() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let events = history(40..60).new_tree(&mut TestRunner::deterministic()).unwrap().current();
+    let decider = decider();
+    let call = call(Format::Messages, render(Format::Messages, &events, None), 3000);
+    let Decision::Send(rewrite) = decider.before_send(&call) else { panic!("this history is over its trigger") };
+    decider.quarantine(&rewrite.ticket, call.now);
+    assert!(matches!(decider.before_send(&call), Decision::Pass(_)));
+}
