@@ -8,7 +8,7 @@ use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Epoch, sched
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
 use crate::tokens::{Calibrations, Memo};
-use crate::wire::{Apart, Format, Request, Unreadable, check};
+use crate::wire::{Format, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
@@ -187,8 +187,6 @@ impl Decider {
         let page = self.ledger.page(base, call.now);
         let mut standing = course.follow(&page);
         let end = request.conversation.messages.len();
-        let known = standing.epoch.as_ref().map_or(0, |epoch| epoch.number);
-
         if call.steer == Steer::Now && standing.epoch.as_ref().is_none_or(|epoch| epoch.covers < end) {
             if course.compact(&mut standing, end, Trigger::Manual, &Goal::of(limits)) {
                 page.remember(prefixes[end], &standing);
@@ -206,7 +204,8 @@ impl Decider {
         if let Some(epoch) = &epoch {
             report.rungs = epoch.rungs.clone();
             report.epoch = epoch.number;
-            report.trigger = Some(if epoch.number > known || epoch.covers == end { epoch.trigger.name() } else { "ledger" });
+            // An epoch that began earlier is no news: its edits are only applied again.
+            report.trigger = Some(if epoch.covers >= request.lasting() { epoch.trigger.name() } else { "ledger" });
         }
         if cap.is_some() {
             report.rungs.push(Rung::ClampOutput.name());
@@ -452,7 +451,24 @@ fn smaller_cap(request: &Request, knobs: &Knobs, limit: u64, prompt: u64) -> Opt
     (room < cap && room >= least).then_some(room)
 }
 
-/// Whether gates may look at such a request at all, for those who explain.
-pub fn is_apart(request: &Request) -> Option<Apart> {
-    request.apart
+/// One line into the whole core, for fuzzing: whatever the bytes, what is sent is the bytes that came or a rewrite that breaks no rule.
+///
+/// # Panics
+/// When it is neither.
+pub fn rewrite_any(format: u8, window: u64, body: Vec<u8>) {
+    let call = Call {
+        format: Format::ALL[usize::from(format) % Format::ALL.len()],
+        body: body.into(),
+        tenant: Fingerprint::default(),
+        upstream: "".into(),
+        policy: Arc::new(Policy::default()),
+        steer: Steer::Now,
+        window: Some(Window { tokens: window, separate_output: false }),
+        now: 0,
+    };
+    if let Decision::Send(rewrite) = Decider::new(1 << 20, 60, 1 << 20).before_send(&call) {
+        let read = |body: &Bytes| Request::read(call.format, body.clone()).ok();
+        let (Some(came), Some(went)) = (read(&call.body), read(&rewrite.body)) else { panic!("a rewrite can be read") };
+        assert_eq!(check::rewrite(&came, &went), vec![]);
+    }
 }

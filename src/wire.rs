@@ -81,6 +81,9 @@ impl Apart {
 /// Words by which agents ask a model for a summary of the conversation itself, one a line.
 const SUMMARISER_PROMPTS: &str = include_str!("wire/summariser_prompts.txt");
 
+/// What some agents put last into every request and take out of the next: the beginning of such a message, one a line.
+const PASSING_REMARKS: &str = include_str!("wire/passing_remarks.txt");
+
 /// An output cap up to this is no answer that anybody reads.
 const PROBE_CAP: u64 = 16;
 
@@ -201,6 +204,21 @@ impl Request {
         self.apart = reader.apart.or(self.apart);
         self.conversation = reader.conversation;
         Ok(())
+    }
+
+    /// How many messages are history: all but a remark at the end that will not come again.
+    pub fn lasting(&self) -> usize {
+        let messages = &self.conversation.messages;
+        let passing = |place: usize| {
+            messages[place].role == Role::User
+                && matches!(self.conversation.blocks_of(&messages[place]), [block] if matches!(block.kind, Kind::Text { text }
+                    if PASSING_REMARKS.lines().any(|start| !start.is_empty() && !start.starts_with('#') && json::inner(&self.text, text).of(&self.text).starts_with(start))))
+        };
+        match messages.len() {
+            0 | 1 => messages.len(),
+            count if passing(count - 1) => count - 1,
+            count => count,
+        }
     }
 
     /// Whether the newest user message is an agent's own request for a summary.

@@ -55,8 +55,8 @@ pub struct Course<'a> {
 impl Course<'_> {
     /// Where the conversation stands at its end.
     pub fn follow(&self, recall: &dyn Recall) -> Standing {
-        let count = self.request.conversation.messages.len();
-        let cuts: Vec<usize> = (1..=count).filter(|&end| is_cut(&self.request.conversation, end)).collect();
+        let (count, lasting) = (self.request.conversation.messages.len(), self.request.lasting());
+        let cuts: Vec<usize> = (1..=lasting).filter(|&end| is_cut(&self.request.conversation, lasting, end)).collect();
         let known = cuts.iter().enumerate().rev().find_map(|(n, &end)| recall.recall(self.prefixes[end]).map(|standing| (n, standing)));
         let (mut next, mut at, mut standing) = match known {
             Some((n, standing)) => (n + 1, cuts[n], standing),
@@ -69,6 +69,9 @@ impl Course<'_> {
             self.gate(&mut standing, end);
             recall.remember(self.prefixes[end], &standing);
             (next, at) = (next + 1, end);
+        }
+        for message in lasting..count {
+            (standing.came, standing.sent) = (standing.came + self.load(message), standing.sent + self.load(message));
         }
         standing
     }

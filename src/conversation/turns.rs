@@ -94,16 +94,13 @@ fn answers<'a>(body: &'a str, conversation: &Conversation, messages: &[Message])
     answers
 }
 
-/// Whether an agent would have sent a request with exactly the first `end` messages: whoever speaks next is the assistant, and it is not already
-/// speaking. The whole conversation always is such a place.
-pub fn is_cut(conversation: &Conversation, end: usize) -> bool {
-    let messages = &conversation.messages;
+/// Whether an agent with the first `len` messages would have sent a request with exactly the first `end` of them: whoever speaks next is the
+/// assistant, and it is not already speaking. The whole is always such a place.
+pub fn is_cut(conversation: &Conversation, len: usize, end: usize) -> bool {
+    let messages = &conversation.messages[..len.min(conversation.messages.len())];
     if end == 0 || end > messages.len() {
         return false;
     }
-    if end == messages.len() {
-        return true;
-    }
     let assistant_side = |m: &Message| matches!(m.role, Role::Assistant | Role::Opaque);
-    assistant_side(&messages[end]) && !assistant_side(&messages[end - 1])
+    end == messages.len() || (assistant_side(&messages[end]) && !assistant_side(&messages[end - 1]))
 }
