@@ -1,3 +1,5 @@
 //! The `plimsoll` program.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    plimsoll::cli::run()
+}
