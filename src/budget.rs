@@ -5,6 +5,7 @@
 
 pub mod discovery;
 pub mod load;
+pub mod models;
 
 pub use load::Load;
 
@@ -166,7 +167,10 @@ impl Limits {
             return Some(Trigger::Hygiene);
         }
         let over = |most: u64, is: u64| most > 0 && is > most;
-        (over(self.max_bytes, load.bytes) || over(self.max_media.into(), load.media as u64) || over(self.max_messages.into(), load.messages as u64)).then_some(Trigger::Bytes)
+        (over(self.max_bytes, load.bytes)
+            || over(self.max_media.into(), load.media as u64)
+            || over(self.max_messages.into(), load.messages as u64))
+        .then_some(Trigger::Bytes)
     }
 
     /// The most tokens at which nothing is due.
@@ -199,7 +203,11 @@ mod tests {
     #[test]
     fn preflight_is_window_less_reserve_less_soft() {
         let gates = Gates::default();
-        assert_eq!(preflight(200_000, false, Some(64_000), true, &gates), 176_000, "the request's own cap does not matter to a fixed reserve");
+        assert_eq!(
+            preflight(200_000, false, Some(64_000), true, &gates),
+            176_000,
+            "the request's own cap does not matter to a fixed reserve"
+        );
         assert_eq!(preflight(200_000, false, None, false, &gates), 146_666, "an estimate is multiplied by 1.2");
         assert_eq!(preflight(272_000, true, Some(128_000), true, &gates), 268_000, "a separate input limit reserves nothing");
     }
@@ -212,7 +220,13 @@ mod tests {
     #[test]
     fn a_reserve_by_request_is_its_cap_up_to_half_of_the_window() {
         let mut gates = Gates::default();
-        gates.preflight = Preflight { reserve: Reserve::Named(ReserveOf::Request), soft: 0, safety: 1.0, output_reserve_default: 0, ..Preflight::default() };
+        gates.preflight = Preflight {
+            reserve: Reserve::Named(ReserveOf::Request),
+            soft: 0,
+            safety: 1.0,
+            output_reserve_default: 0,
+            ..Preflight::default()
+        };
         for (cap, limit) in [(Some(4_096), 8_000 - 4_000), (Some(1_000), 7_000), (None, 8_000)] {
             assert_eq!(preflight(8_000, false, cap, false, &gates), limit, "{cap:?}");
         }

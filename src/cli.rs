@@ -1,3 +1,94 @@
-//! Subcommands, each a file.
-pub mod compact;
-pub mod explain;
+//! The command line.
+
+mod check;
+mod compact;
+mod explain;
+mod serve;
+
+use clap::{Args, Parser, Subcommand, error::ErrorKind};
+use std::{path::PathBuf, process::ExitCode};
+
+use crate::config::{Config, Level, LogFormat, Overrides, Problem};
+
+/// What a wrong command line and a wrong configuration exit with (`EX_USAGE`).
+pub const USAGE: u8 = 64;
+
+#[derive(Parser)]
+#[command(name = "plimsoll", version, about = "A transparent reverse proxy that keeps agents' requests under their model's context window")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the proxy.
+    Serve(serve::Serve),
+    Compact(compact::Compact),
+    Explain(explain::Explain),
+    /// Print what the configuration resolves to, for one route and model or for all.
+    Check(check::Check),
+}
+
+/// Flags that change the configuration, for every subcommand that reads it.
+#[derive(Args, Clone, Default)]
+struct Flags {
+    /// Configuration file [default: ./plimsoll.toml, then $XDG_CONFIG_HOME/plimsoll/config.toml]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
+    config: Option<PathBuf>,
+    /// Address and port for agents [default: 127.0.0.1:4790]
+    #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_LISTEN")]
+    listen: Option<String>,
+    /// Base URL for every API [default: api.openai.com and api.anthropic.com, by what is asked]
+    #[arg(long, value_name = "URL", env = "PLIMSOLL_UPSTREAM")]
+    upstream: Option<String>,
+    /// Tokens that fit into the window of every model [default: by the model's name]
+    #[arg(long, value_name = "TOKENS", env = "PLIMSOLL_WINDOW")]
+    window: Option<u64>,
+    /// Address and port for health and metrics, or "off" [default: 127.0.0.1:4791]
+    #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_ADMIN")]
+    admin: Option<String>,
+    /// What is logged [default: info]
+    #[arg(long, value_name = "LEVEL", env = "PLIMSOLL_LOG_LEVEL")]
+    log_level: Option<Level>,
+    /// How it is logged [default: auto]
+    #[arg(long, value_name = "FORMAT", env = "PLIMSOLL_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+impl Flags {
+    fn load(&self) -> Result<(Config, Option<PathBuf>), Problem> {
+        let Flags { config, listen, upstream, window, admin, log_level, log_format } = self.clone();
+        crate::config::load(config.as_deref(), &Overrides { listen, admin, upstream, window, log_level, log_format })
+    }
+}
+
+/// Does what the command line says.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return ExitCode::from(if asked_for { 0 } else { USAGE });
+        }
+    };
+    match cli.command {
+        Command::Serve(serve) => serve.run(),
+        Command::Check(check) => check.run(),
+        Command::Compact(compact) => compact.run().unwrap_or_else(failed),
+        Command::Explain(explain) => explain.run().unwrap_or_else(failed),
+    }
+}
+
+/// Says what could not be read or written.
+fn failed(error: std::io::Error) -> ExitCode {
+    eprintln!("plimsoll: {error}");
+    ExitCode::FAILURE
+}
+
+/// Says what is wrong with the configuration.
+fn refuse(problem: &Problem) -> ExitCode {
+    eprintln!("plimsoll: {problem}");
+    ExitCode::from(USAGE)
+}

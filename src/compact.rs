@@ -52,7 +52,13 @@ pub struct Outcome {
 impl Goal {
     /// What a gate asks for before sending.
     pub fn of(limits: Limits) -> Self {
-        Self { limits, target: limits.target, ceiling: limits.ceiling(), bytes: (limits.max_bytes > 0).then_some(limits.max_bytes), hard: false }
+        Self {
+            limits,
+            target: limits.target,
+            ceiling: limits.ceiling(),
+            bytes: (limits.max_bytes > 0).then_some(limits.max_bytes),
+            hard: false,
+        }
     }
 
     fn reached(&self, view: &View) -> bool {

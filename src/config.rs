@@ -1,1 +1,209 @@
-//! (being written)
+//! What the program was told: flags over environment over file over defaults.
+//!
+//! Every knob is a field of the structs here and a line in `config/reference.toml`; a test keeps the two the same. A configuration that
+//! is wrong stops the start with a [`Problem`]: which file, which key, what would be accepted.
+//!
+//! Sizes are bytes, times are seconds, weights are tokens.
+
+mod base;
+mod file;
+mod policy;
+mod problem;
+mod route;
+
+use serde::{Deserialize, Serialize};
+
+pub use base::Base;
+pub use file::load;
+pub use policy::{Limits, Overflow, Policy};
+pub use problem::Problem;
+pub use route::{Model, Route, RouteFormat};
+
+/// The annotated list of all knobs with their defaults.
+pub const REFERENCE: &str = include_str!("../config/reference.toml");
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where agents connect.
+    pub listen: String,
+    /// Where health and metrics are served; `off` serves none.
+    pub admin: String,
+    /// One base URL for every API; empty: `openai` and `anthropic` below.
+    pub upstream: String,
+    /// Base URL of what looks like an OpenAI API, unless `upstream` is set.
+    pub openai: String,
+    /// Base URL of what looks like an Anthropic API, unless `upstream` is set.
+    pub anthropic: String,
+    /// What happens to a WebSocket upgrade on a chat path.
+    pub websocket: Websocket,
+    /// Whether answers to chat requests carry `x-plimsoll-*` headers.
+    pub annotate: bool,
+    /// The largest body of a chat request, as sent and decoded, in bytes.
+    pub max_chat_bytes: u64,
+    /// How long running answers may go on after SIGTERM, in seconds.
+    pub grace: f64,
+    /// How long a connection of an agent may stay silent, in seconds.
+    pub keep_alive: f64,
+    pub tls: Tls,
+    pub log: Log,
+    pub connection: Connection,
+    pub policy: Policy,
+    pub route: Vec<Route>,
+    pub model: Vec<Model>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            listen: "127.0.0.1:4790".into(),
+            admin: "127.0.0.1:4791".into(),
+            upstream: String::new(),
+            openai: "https://api.openai.com".into(),
+            anthropic: "https://api.anthropic.com".into(),
+            websocket: Websocket::Refuse,
+            annotate: true,
+            max_chat_bytes: 64 << 20,
+            grace: 600.0,
+            keep_alive: 600.0,
+            tls: Tls::default(),
+            log: Log::default(),
+            connection: Connection::default(),
+            policy: Policy::default(),
+            route: Vec::new(),
+            model: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Websocket {
+    /// Answer 426, which makes agents fall back to HTTP, where the history can be seen.
+    Refuse,
+    /// Pass the bytes both ways, unread.
+    Tunnel,
+}
+
+/// TLS towards agents. Both paths empty: plain HTTP.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file with the certificate and its chain.
+    pub certificate: String,
+    /// PEM file with the private key.
+    pub key: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    pub level: Level,
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log { level: Level::Info, format: LogFormat::Auto }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Human on a terminal, JSON otherwise.
+    Auto,
+    Human,
+    Json,
+}
+
+/// Connections to a provider.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Connection {
+    /// Seconds until a connection must stand, TLS included.
+    pub connect_timeout: f64,
+    /// Seconds until the head of an answer must have come.
+    pub response_timeout: f64,
+    /// Seconds that a running request or answer may pause.
+    pub idle_timeout: f64,
+    /// Seconds that an unused connection is kept.
+    pub pool_timeout: f64,
+    /// Unused connections that are kept.
+    pub pool_size: usize,
+    pub http2: Http2,
+    /// PEM file with certificate authorities to trust instead of the system's; empty: the system's.
+    pub ca_file: String,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Connection {
+            connect_timeout: 10.0,
+            response_timeout: 600.0,
+            idle_timeout: 600.0,
+            pool_timeout: 60.0,
+            pool_size: 256,
+            http2: Http2::Auto,
+            ca_file: String::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Http2 {
+    /// Where TLS negotiates it.
+    Auto,
+    Never,
+    /// Also without TLS, by prior knowledge.
+    Always,
+}
+
+/// What flags and environment say; each wins over the file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub listen: Option<String>,
+    pub admin: Option<String>,
+    pub upstream: Option<String>,
+    /// The window of every model, in tokens.
+    pub window: Option<u64>,
+    pub log_level: Option<Level>,
+    pub log_format: Option<LogFormat>,
+}
+
+impl Overrides {
+    fn apply(&self, config: &mut Config) {
+        let set = |field: &mut String, value: &Option<String>| {
+            if let Some(value) = value {
+                field.clone_from(value);
+            }
+        };
+        set(&mut config.listen, &self.listen);
+        set(&mut config.admin, &self.admin);
+        set(&mut config.upstream, &self.upstream);
+        if let Some(window) = self.window {
+            config.policy.window = window;
+            // A window said on the command line is meant for whatever is asked, so no pattern in a file may undo it.
+            let overlays =
+                config.route.iter_mut().map(|route| &mut route.policy).chain(config.model.iter_mut().map(|model| &mut model.policy));
+            overlays.for_each(|policy| drop(policy.remove("window")));
+        }
+        config.log.level = self.log_level.unwrap_or(config.log.level);
+        config.log.format = self.log_format.unwrap_or(config.log.format);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,9 @@ pub struct Block {
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// `text`: the JSON string, quotes included.
-    Text { text: Span },
+    Text {
+        text: Span,
+    },
     /// Thinking, reasoning items, reasoning fields: never edited, gone only with its turn.
     Reasoning,
     Call(Call),

@@ -43,19 +43,18 @@ pub enum Mode {
 pub enum Steer {
     #[default]
     Default,
+    /// Not this one, not even when it is refused as too long.
     Off,
     /// Compact even below the trigger.
     Now,
-    /// Not this time, even above it.
+    /// Only if it would not fit at all.
     Defer,
 }
 
 /// A chat request on its way.
 #[derive(Clone, Debug)]
 pub struct Call {
-    pub format: Format,
-    /// Decoded.
-    pub body: Bytes,
+    pub request: Request,
     /// A keyed hash of the credential.
     pub tenant: Fingerprint,
     /// Names the provider that will be asked, for what is learnt about it.
@@ -134,59 +133,63 @@ const MOST_LEARNT: usize = 4096;
 const GRAIN: u64 = 64;
 
 /// A request that was read and measured.
-struct Measured {
-    request: Request,
+struct Measured<'a> {
+    request: &'a Request,
     prefixes: Vec<Fingerprint>,
     scale: Scale,
     rest: u64,
 }
 
-impl Measured {
-    fn of(request: Request, scale: Scale) -> Self {
-        Self { prefixes: request.prefixes(), rest: scale.rest(&request).next_multiple_of(GRAIN), scale, request }
+impl<'a> Measured<'a> {
+    fn of(request: &'a Request, scale: Scale) -> Self {
+        Self { prefixes: request.prefixes(), rest: scale.rest(request).next_multiple_of(GRAIN), scale, request }
     }
 }
 
 impl Decider {
     pub fn new(ledger_bytes: u64, ledger_seconds: u64, memo_bytes: usize) -> Self {
-        Self { ledger: Ledger::new(ledger_bytes, ledger_seconds), memo: Memo::new(memo_bytes), calibrations: Calibrations::default(), learnt: DashMap::new() }
+        Self {
+            ledger: Ledger::new(ledger_bytes, ledger_seconds),
+            memo: Memo::new(memo_bytes),
+            calibrations: Calibrations::default(),
+            learnt: DashMap::new(),
+        }
     }
 
     /// What to send for `call`.
     pub fn before_send(&self, call: &Call) -> Decision {
-        let mut report = Report::default();
+        let request = &call.request;
+        let mut report = Report { model: request.model().to_owned(), stream: request.stream, ..Report::default() };
         let pass = |report: Report, cause| Decision::Pass(Report { cause, ..report });
-        if call.policy.mode == Mode::Off || matches!(call.steer, Steer::Off | Steer::Defer) {
+        if call.policy.mode == Mode::Off || call.steer == Steer::Off {
             return pass(report, Some("off"));
         }
-        let request = match Request::read(call.format, call.body.clone()) {
-            Ok(request) => request,
-            Err(unreadable) => return pass(report, Some(unreadable.name())),
-        };
-        (report.model, report.stream) = (request.model().to_owned(), request.stream);
         if let Some(apart) = request.apart {
             return pass(report, Some(apart.name()));
         }
-        let Some(window) = self.window(call, request.model()) else { return pass(report, Some("window_unknown")) };
+        let Some(window) = self.window(call) else { return pass(report, Some("window_unknown")) };
         report.window = Some(window.tokens);
-        let scale = Scale::of(&request);
-        let limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
+        let scale = Scale::of(request);
+        let mut limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
+        if call.steer == Steer::Defer {
+            limits = Limits { hygiene: None, preflight: Some(window.tokens), ..limits };
+        }
         // A token is at least a byte, so most requests need no count at all.
-        if call.steer != Steer::Now && cannot_be_due(&request, &limits) {
+        if call.steer != Steer::Now && cannot_be_due(request, &limits) {
             return pass(report, None);
         }
-        let measured = Measured::of(request, scale);
-        self.decide(call, measured, limits, report)
+        self.decide(call, &Measured::of(request, scale), limits, report)
     }
 
-    fn decide(&self, call: &Call, measured: Measured, limits: Limits, mut report: Report) -> Decision {
-        let Measured { request, prefixes, scale, rest } = &measured;
-        let weigh = |message: usize| self.weigh(&measured, message);
+    fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
+        let Measured { request, prefixes, scale, rest } = measured;
+        let weigh = |message: usize| self.weigh(measured, message);
         let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh };
         let base = base(call, &limits, &scale.model, *rest);
         let page = self.ledger.page(base, call.now);
         let mut standing = course.follow(&page);
         let end = request.conversation.messages.len();
+
         if call.steer == Steer::Now && standing.epoch.as_ref().is_none_or(|epoch| epoch.covers < end) {
             if course.compact(&mut standing, end, Trigger::Manual, &Goal::of(limits)) {
                 page.remember(prefixes[end], &standing);
@@ -197,24 +200,24 @@ impl Decider {
         report.tokens = Some((standing.came.tokens + rest, standing.sent.tokens + rest));
         let cap = clamp(request, &call.policy.compact, &limits, standing.sent.tokens + rest);
         let refuse = call.policy.strict && standing.sent.tokens + rest > limits.window;
-        if standing.epoch.is_none() && cap.is_none() {
-            return if refuse { Decision::Refuse(report) } else { Decision::Pass(report) };
-        }
-        let epoch = standing.epoch.clone();
-        if let Some(epoch) = &epoch {
-            report.rungs = epoch.rungs.clone();
-            report.epoch = epoch.number;
+        if let Some(epoch) = &standing.epoch {
+            (report.rungs, report.epoch) = (epoch.rungs.clone(), epoch.number);
             // An epoch that began earlier is no news: its edits are only applied again.
             report.trigger = Some(if epoch.covers >= request.lasting() { epoch.trigger.name() } else { "ledger" });
         }
-        if cap.is_some() {
-            report.rungs.push(Rung::ClampOutput.name());
-        }
+        report.rungs.extend(cap.map(|_| Rung::ClampOutput.name()));
         if refuse {
             return Decision::Refuse(report);
         }
-        match self.rewrite(request, epoch.as_deref(), cap) {
-            Err(rule) => Decision::Pass(Report { cause: Some(rule), tokens: Some((standing.came.tokens + rest, standing.came.tokens + rest)), ..report }),
+        if standing.epoch.is_none() && cap.is_none() {
+            return Decision::Pass(report);
+        }
+        match self.rewrite(request, standing.epoch.as_deref(), cap) {
+            Err(rule) => Decision::Pass(Report {
+                cause: Some(rule),
+                tokens: Some((standing.came.tokens + rest, standing.came.tokens + rest)),
+                ..report
+            }),
             Ok(_) if call.policy.mode == Mode::Shadow => Decision::Pass(Report { cause: Some("shadow"), ..report }),
             Ok(body) => {
                 report.edited = true;
@@ -241,37 +244,56 @@ impl Decider {
         if call.policy.mode != Mode::On || matches!(call.steer, Steer::Off) {
             return None;
         }
-        let request = Request::read(call.format, call.body.clone()).ok()?;
-        if request.apart.is_some() {
+        if call.request.apart.is_some() {
             return None;
         }
-        let scale = Scale::of(&request);
-        let measured = Measured::of(request, scale);
+        let measured = Measured::of(&call.request, Scale::of(&call.request));
         let Measured { request, prefixes, scale, rest } = &measured;
         let cap = request.cap.map(|(_, cap)| cap);
-        let counted = if sent == request.bytes() { (0..request.conversation.messages.len()).map(|message| self.weigh(&measured, message)).sum::<u64>() + rest } else { self.count(call.format, sent)? };
+        let counted = if sent == request.bytes() {
+            (0..request.conversation.messages.len()).map(|message| self.weigh(&measured, message)).sum::<u64>() + rest
+        } else {
+            self.count(request.format, sent)?
+        };
 
         // What the provider counted for the bytes it got, and the window it named.
         let prompt = refusal.prompt().unwrap_or((counted as f64 * self.calibrations.ratio(&call.upstream, &scale.model)) as u64).max(1);
-        let ratio = if refusal.prompt().is_some() { (prompt as f64 / counted.max(1) as f64).clamp(0.25, 4.0) } else { self.calibrations.ratio(&call.upstream, &scale.model) };
-        let known = self.window(call, request.model());
+        let ratio = if refusal.prompt().is_some() {
+            (prompt as f64 / counted.max(1) as f64).clamp(0.25, 4.0)
+        } else {
+            self.calibrations.ratio(&call.upstream, &scale.model)
+        };
+        let known = self.window(call);
         let limit = refusal.limit.or(known.map(|window| window.tokens)).unwrap_or(u64::MAX);
         // A provider that refuses what should have fitted has a smaller window than it says, or than we think.
         let limit = if refusal.limit.is_none() && refusal.kind != Kind::Bytes { limit.min(prompt - prompt / 20) } else { limit };
-        if refusal.teaches() && let Some(limit) = refusal.limit {
+        if refusal.teaches()
+            && let Some(limit) = refusal.limit
+        {
             self.learn_window(&call.upstream, request.model(), limit);
         }
 
         let end = request.conversation.messages.len();
-        let report = Report { model: request.model().to_owned(), stream: request.stream, trigger: Some(Trigger::Overflow.name()), window: (limit < u64::MAX).then_some(limit), edited: true, ..Report::default() };
+        let report = Report {
+            model: request.model().to_owned(),
+            stream: request.stream,
+            trigger: Some(Trigger::Overflow.name()),
+            window: (limit < u64::MAX).then_some(limit),
+            edited: true,
+            ..Report::default()
+        };
         // The cheapest repair loses nothing: a smaller answer.
         if refusal.kind == Kind::InputPlusOutput
             && let Some(smaller) = smaller_cap(request, &call.policy.compact, limit, prompt)
-            && let Ok(current) = Request::read(call.format, sent.clone())
+            && let Ok(current) = Request::read(request.format, sent.clone())
         {
             let body = Bytes::from(current.apply(&[], Some(smaller)));
             let report = Report { tokens: Some((counted, counted)), rungs: vec![Rung::ClampOutput.name()], ..report };
-            return Some(Rewrite { body, report, ticket: Ticket { base: Fingerprint::default(), prefix: prefixes[end], came: Load::default() } });
+            return Some(Rewrite {
+                body,
+                report,
+                ticket: Ticket { base: Fingerprint::default(), prefix: prefixes[end], came: Load::default() },
+            });
         }
 
         let separate = known.is_some_and(|window| window.separate_output);
@@ -283,12 +305,26 @@ impl Decider {
         let target = ((window as f64 * call.policy.gates.target) as u64).min(room);
         let target = if refusal.kind == Kind::Bytes { target.min(counted / 2) } else { target };
         let bytes = (refusal.kind == Kind::Bytes).then(|| sent.len() as u64 / 2);
-        let window_now = self.window(call, request.model()).unwrap_or(Window { tokens: limit.min(u64::MAX / 8), separate_output: separate });
+        let window_now = self.window(call).unwrap_or(Window { tokens: limit.min(u64::MAX / 8), separate_output: separate });
         let limits = call.policy.gates.limits(window_now, cap, scale.tokenizer.is_exact());
-        let goal = Goal { limits: Limits { window, ..limits }, target, ceiling: room.min(if bytes.is_some() { counted / 2 } else { room }), bytes, hard: true };
+        let goal = Goal {
+            limits: Limits { window, ..limits },
+            target,
+            ceiling: room.min(if bytes.is_some() { counted / 2 } else { room }),
+            bytes,
+            hard: true,
+        };
 
         let weigh = |message: usize| self.weigh(&measured, message);
-        let course = Course { request, prefixes, scale, rest: *rest, limits: Limits { window, ..limits }, knobs: &call.policy.compact, weigh: &weigh };
+        let course = Course {
+            request,
+            prefixes,
+            scale,
+            rest: *rest,
+            limits: Limits { window, ..limits },
+            knobs: &call.policy.compact,
+            weigh: &weigh,
+        };
         let came = (0..end).fold(Load::default(), |load, message| load + course.load(message));
         let mut standing = Standing { came, sent: came, ..Standing::default() };
         if !course.compact(&mut standing, end, if bytes.is_some() { Trigger::Bytes } else { Trigger::Overflow }, &goal) {
@@ -328,8 +364,8 @@ impl Decider {
     }
 
     /// The window in force: what is known, or less where the provider said so.
-    fn window(&self, call: &Call, model: &str) -> Option<Window> {
-        let learnt = self.learnt.get(&format!("{}\n{model}", call.upstream)).map(|limit| *limit);
+    fn window(&self, call: &Call) -> Option<Window> {
+        let learnt = self.learnt.get(&format!("{}\n{}", call.upstream, call.request.model())).map(|limit| *limit);
         match (call.window, learnt) {
             (Some(window), Some(limit)) => Some(Window { tokens: window.tokens.min(limit), ..window }),
             (window, None) => window,
@@ -340,7 +376,7 @@ impl Decider {
     /// Tokens of a message, counted once.
     fn weigh(&self, measured: &Measured, message: usize) -> u64 {
         let message = &measured.request.conversation.messages[message];
-        let count = || measured.scale.message(&measured.request, message) as u32;
+        let count = || measured.scale.message(measured.request, message) as u32;
         u64::from(self.memo.get_or_count(measured.scale.tokenizer, message.fingerprint.key(), count))
     }
 
@@ -391,7 +427,8 @@ impl Refusal {
             return None;
         }
         let requested = self.requested?;
-        if self.scope_is_input { Some(requested) } else { Some(requested.saturating_sub(self.output.unwrap_or(0))) }.filter(|prompt| *prompt > 0)
+        if self.scope_is_input { Some(requested) } else { Some(requested.saturating_sub(self.output.unwrap_or(0))) }
+            .filter(|prompt| *prompt > 0)
     }
 
     /// Whether its limit says something about the model's window.
@@ -417,14 +454,18 @@ fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
     let no_media = conversation.blocks.iter().all(|block| !matches!(block.kind, crate::conversation::Kind::Media(_)))
         && conversation.parts.iter().all(|part| !matches!(part.kind, crate::conversation::PartKind::Media(_)));
     let most = request.text().len() as u64 + AROUND * (conversation.messages.len() as u64 + conversation.blocks.len() as u64 + 1);
-    no_media && most <= limits.ceiling() && limits.max_bytes == 0 && limits.max_media == 0 && (limits.max_messages == 0 || conversation.messages.len() <= limits.max_messages as usize)
+    no_media
+        && most <= limits.ceiling()
+        && limits.max_bytes == 0
+        && limits.max_media == 0
+        && (limits.max_messages == 0 || conversation.messages.len() <= limits.max_messages as usize)
 }
 
 /// What tells one conversation's ledger entries from another's, besides its words.
 fn base(call: &Call, limits: &Limits, model: &str, rest: u64) -> Fingerprint {
     let mut hasher = Hasher::default();
     hasher.piece(b't', &call.tenant.0);
-    hasher.piece(b'f', call.format.name().as_bytes());
+    hasher.piece(b'f', call.request.format.name().as_bytes());
     hasher.piece(b'u', call.upstream.as_bytes());
     hasher.piece(b'm', model.as_bytes());
     hasher.piece(b'v', &VERSION.to_le_bytes());
@@ -456,9 +497,10 @@ fn smaller_cap(request: &Request, knobs: &Knobs, limit: u64, prompt: u64) -> Opt
 /// # Panics
 /// When it is neither.
 pub fn rewrite_any(format: u8, window: u64, body: Vec<u8>) {
+    let format = Format::ALL[usize::from(format) % Format::ALL.len()];
+    let Ok(request) = Request::read(format, body.into()) else { return };
     let call = Call {
-        format: Format::ALL[usize::from(format) % Format::ALL.len()],
-        body: body.into(),
+        request,
         tenant: Fingerprint::default(),
         upstream: "".into(),
         policy: Arc::new(Policy::default()),
@@ -467,8 +509,7 @@ pub fn rewrite_any(format: u8, window: u64, body: Vec<u8>) {
         now: 0,
     };
     if let Decision::Send(rewrite) = Decider::new(1 << 20, 60, 1 << 20).before_send(&call) {
-        let read = |body: &Bytes| Request::read(call.format, body.clone()).ok();
-        let (Some(came), Some(went)) = (read(&call.body), read(&rewrite.body)) else { panic!("a rewrite can be read") };
-        assert_eq!(check::rewrite(&came, &went), vec![]);
+        let Ok(went) = Request::read(format, rewrite.body) else { panic!("a rewrite can be read") };
+        assert_eq!(check::rewrite(&call.request, &went), vec![]);
     }
 }

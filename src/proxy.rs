@@ -1,1 +1,204 @@
-//! (being written)
+//! Carries requests to providers and answers back.
+//!
+//! [`exchange`] is the only function that knows the order of events; everything it calls knows one thing.
+
+mod admin;
+mod call;
+pub mod decide;
+mod downstream;
+mod encoding;
+mod error;
+mod events;
+mod headers;
+pub mod lifecycle;
+pub mod log;
+mod payload;
+mod pool;
+mod relay;
+mod reply;
+mod routes;
+mod server;
+pub mod steer;
+mod tap;
+mod target;
+mod tls;
+mod tunnel;
+mod upload;
+mod upstream;
+
+use std::{sync::Arc, time::Duration, time::Instant};
+
+use http::Request;
+use hyper::body::Incoming;
+use tokio_util::task::TaskTracker;
+
+pub use self::{
+    call::Call,
+    routes::{Policies, Route, Routes},
+};
+use self::{
+    decide::{Decide, Decision, Report},
+    downstream::{Answering, Broken, Down},
+    error::Error,
+    headers::Rewrite,
+    payload::Payload,
+    relay::{Held, Verdict},
+    reply::Reply,
+};
+use crate::{
+    config::{Config, Problem, Websocket},
+    wire::overflow::{Class, Classified},
+};
+
+/// What all exchanges share.
+pub struct Proxy {
+    pub routes: Routes,
+    decide: Decide,
+    websocket: Websocket,
+    annotate: bool,
+    max_chat_bytes: u64,
+    request_idle: Duration,
+    /// What tenants are hashed with.
+    key: [u8; 32],
+    /// Upgraded connections, which outlive their exchange.
+    tunnels: TaskTracker,
+}
+
+impl Proxy {
+    pub fn new(config: &Config, decide: Decide) -> Result<Proxy, Problem> {
+        Ok(Proxy {
+            routes: Routes::new(config)?,
+            decide,
+            websocket: config.websocket,
+            annotate: config.annotate,
+            max_chat_bytes: config.max_chat_bytes,
+            request_idle: pool::seconds(config.connection.idle_timeout),
+            key: tls::random(),
+            tunnels: TaskTracker::new(),
+        })
+    }
+
+    /// Begins the exchange that answers `request`.
+    pub fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Answering {
+        let down = Down::default();
+        let run = Box::pin(exchange(self.clone(), request, down.clone()));
+        Answering::new(down, run)
+    }
+}
+
+/// One exchange, from the head of a request to the end of its answer.
+async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down) -> Result<(), Broken> {
+    let started = Instant::now();
+    let upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
+    let (head, upload) = request.into_parts();
+    if head.method == http::Method::CONNECT {
+        return reply::refuse(&down, &Error::NoTunnel, None).await;
+    }
+    let Some(call) = Call::of(head, &proxy.routes, &proxy.key) else {
+        return reply::refuse(&down, &Error::Malformed, None).await;
+    };
+    let mut reply = Reply::new(proxy.clone(), Arc::new(call), down, started);
+    match upgrade {
+        Some(_) if reply.call.format.is_some() && proxy.websocket == Websocket::Refuse => reply.refuse(Error::UpgradeRefused).await,
+        Some(upgrade) => tunnel::run(upgrade, Payload::stream(upload), reply).await,
+        None => match answer(&proxy, upload, &mut reply).await {
+            Ok(answer) => reply.pass(answer).await,
+            Err(error) => reply.refuse(error).await,
+        },
+    }
+}
+
+/// The answer that the agent gets: upstream's to what it asked, or to less of it.
+async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Result<Held, Error> {
+    let Some(format) = reply.call.reads else {
+        let payload = upload::pass(upload, proxy.request_idle).await?;
+        return reply.ask(payload, Rewrite::default()).await.map(Held::new);
+    };
+
+    let original = match upload::collect(&mut upload, proxy.max_chat_bytes, proxy.request_idle).await {
+        Ok(original) => original,
+        Err(error) => {
+            reply.unread = matches!(error, Error::TooLarge(_)).then_some(upload);
+            return Err(error);
+        }
+    };
+    let collected = Instant::now();
+    reply.line.bytes_in = Some(original.len() as u64);
+    let decision = match encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes) {
+        Some(plain) => {
+            let decision = reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await;
+            decision.map(|decision| (decision, plain)).ok_or("panic")
+        }
+        None => Err("undecodable"),
+    };
+    let (plain, edited, ticket) = match decision {
+        Err(cause) => {
+            reply.line.report = Report { cause: Some(cause), ..Report::default() };
+            return reply.ask(Payload::Whole(original), Rewrite::default()).await.map(Held::new);
+        }
+        Ok((Decision::Refuse { status, message }, _)) => return Err(Error::Refused { status, message }),
+        Ok((Decision::Pass(report), plain)) => {
+            reply.line.report = report;
+            (plain, None, None)
+        }
+        Ok((Decision::Send { body, report, ticket }, plain)) => {
+            reply.line.report = report;
+            (plain, Some(body), Some(ticket))
+        }
+    };
+    reply.line.added = Some(collected.elapsed());
+
+    let rewrite = Rewrite { length: edited.as_ref().map(|body| body.len()), again: false };
+    let first = reply.ask(Payload::Whole(edited.clone().unwrap_or_else(|| original.clone())), rewrite).await?;
+    let (first, refusal) = match relay::judge(first, format, reply).await {
+        Verdict::Pass(answer) => return Ok(answer),
+        Verdict::Refused(first, refusal) => (first, refusal),
+    };
+
+    // Refused, and nothing that matters has gone down yet. There is one more try; whatever becomes of it, this first refusal is what the
+    // agent gets if not an answer, because agents heal themselves by its words and numbers.
+    let status = first.head.status.as_u16();
+    if is_overflow(&refusal, status, reply) {
+        reply.line.overflow = Some(refusal.rule);
+        reply.learn(refusal.limit).await;
+        let sent = edited.unwrap_or_else(|| plain.clone());
+        let harder = reply.consider(format, &plain, move |decide, incoming| decide.after_overflow(incoming, &sent, &refusal)).await;
+        let Some((body, report, ticket)) = harder.flatten() else { return Ok(first) };
+        reply.line.retried = Some("harder");
+        let rewrite = Rewrite { length: Some(body.len()), again: true };
+        let Ok(second) = reply.ask(Payload::Whole(body), rewrite).await else { return Ok(first) };
+        return Ok(match relay::judge(second, format, reply).await {
+            Verdict::Pass(second) if second.can_stand_for(&first, reply.began()) => {
+                reply.line.report = report;
+                second
+            }
+            Verdict::Pass(_) => first,
+            Verdict::Refused(second, _) => {
+                if matches!(second.head.status.as_u16(), 400 | 422) {
+                    proxy.decide.quarantine(ticket);
+                }
+                first
+            }
+        });
+    }
+    match ticket {
+        Some(ticket) if matches!(status, 400 | 422) => {
+            reply.line.retried = Some("original");
+            proxy.decide.quarantine(ticket);
+            let second = reply.ask(Payload::Whole(original), Rewrite { length: None, again: true }).await;
+            Ok(second.map_or(first, Held::new))
+        }
+        _ => Ok(first),
+    }
+}
+
+/// Whether a refusal means that the request is too long, and may be answered by a shorter one.
+fn is_overflow(refusal: &Classified, status: u16, reply: &Reply) -> bool {
+    let policy = reply.call.route.policies.of(&reply.line.report.model).overflow.clone();
+    policy.retry
+        && match refusal.class {
+            Class::None => false,
+            Class::Input | Class::InputPlusOutput | Class::Bytes => true,
+            Class::RateCeiling => status == 413 || policy.rate_ceiling_429,
+        }
+}

@@ -7,10 +7,14 @@ mod chat;
 pub mod check;
 mod edit;
 mod format;
+pub mod head;
 pub mod json;
 mod messages;
+pub mod overflow;
 mod reader;
 mod responses;
+pub mod sse;
+pub mod usage;
 
 pub use edit::{Change, Edit};
 pub use format::Format;
@@ -233,7 +237,10 @@ impl Request {
             Kind::Text { text } => {
                 let raw = text.of(&self.text).as_bytes();
                 let head = &raw[..raw.len().min(LOOKED_AT)];
-                SUMMARISER_PROMPTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).any(|prompt| memchr::memmem::find(head, prompt.as_bytes()).is_some())
+                SUMMARISER_PROMPTS
+                    .lines()
+                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
+                    .any(|prompt| memchr::memmem::find(head, prompt.as_bytes()).is_some())
             }
             _ => false,
         })

@@ -38,7 +38,13 @@ fn sources(of: &str) -> Vec<(PathBuf, String)> {
 
 /// The code of a file without its tests, line by line with numbers.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.split("#[cfg(test)]").next().unwrap_or("").lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")).map(|(n, line)| (n + 1, line))
+    text.split("#[cfg(test)]")
+        .next()
+        .unwrap_or("")
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .map(|(n, line)| (n + 1, line))
 }
 
 #[test]
@@ -49,7 +55,8 @@ fn arrows_point_one_way() {
             for (n, line) in code(&text) {
                 for used in line.split("crate::").skip(1) {
                     // A braced list names several parts at once.
-                    let names: Vec<&str> = if let Some(list) = used.strip_prefix('{') { list.split(',').map(str::trim).collect() } else { vec![used] };
+                    let names: Vec<&str> =
+                        if let Some(list) = used.strip_prefix('{') { list.split(',').map(str::trim).collect() } else { vec![used] };
                     for name in names {
                         let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
                         if name != part && !allowed.contains(&name) && !name.is_empty() {
@@ -81,7 +88,10 @@ fn the_core_does_no_io() {
 fn no_strategy_knows_a_provider_and_no_format_a_strategy() {
     let strategies = ["elide", "microcompact", "shrink_arguments", "cull", "digest", "fold", "trim_tail"];
     let mut wrong = Vec::new();
-    for (path, text) in sources("compact").into_iter().filter(|(path, _)| path.file_stem().is_some_and(|stem| strategies.contains(&stem.to_string_lossy().as_ref()))) {
+    for (path, text) in sources("compact")
+        .into_iter()
+        .filter(|(path, _)| path.file_stem().is_some_and(|stem| strategies.contains(&stem.to_string_lossy().as_ref())))
+    {
         for (n, line) in code(&text) {
             for name in ["Format::Chat", "Format::Messages", "Format::Responses", "anthropic", "openai"] {
                 if line.to_lowercase().contains(&name.to_lowercase()) {

@@ -17,8 +17,7 @@ fn decider() -> Decider {
 
 fn call(format: Format, body: Vec<u8>, window: u64) -> Call {
     Call {
-        format,
-        body: body.into(),
+        request: Request::read(format, body.into()).unwrap(),
         tenant: Fingerprint::default(),
         upstream: "test".into(),
         policy: Arc::new(Policy::default()),
@@ -31,7 +30,7 @@ fn call(format: Format, body: Vec<u8>, window: u64) -> Call {
 fn send(decider: &Decider, call: &Call) -> (Bytes, Report) {
     match decider.before_send(call) {
         Decision::Send(Rewrite { body, report, .. }) => (body, report),
-        Decision::Pass(report) | Decision::Refuse(report) => (call.body.clone(), report),
+        Decision::Pass(report) | Decision::Refuse(report) => (call.request.bytes().clone(), report),
     }
 }
 
@@ -41,7 +40,12 @@ fn format() -> impl Strategy<Value = Format> {
 
 /// Where an agent with this history would have sent its requests.
 fn requests(events: &[Event]) -> Vec<usize> {
-    (1..=events.len()).filter(|&end| matches!(events[end - 1], Event::Says(_) | Event::Uses { .. }) && !matches!(events.get(end), Some(Event::Says(_) | Event::Told(_)))).collect()
+    (1..=events.len())
+        .filter(|&end| {
+            matches!(events[end - 1], Event::Says(_) | Event::Uses { .. })
+                && !matches!(events.get(end), Some(Event::Says(_) | Event::Told(_)))
+        })
+        .collect()
 }
 
 proptest! {
@@ -64,13 +68,13 @@ proptest! {
         let (sent, report) = send(&decider(), &call);
         prop_assert!(report.cause.is_none() || report.cause == Some("off"), "failed open: {:?}", report.cause);
         if !report.edited {
-            prop_assert_eq!(&sent, &call.body);
+            prop_assert_eq!(&sent, call.request.bytes());
             return Ok(());
         }
-        let (came, went) = (Request::read(format, call.body.clone()).unwrap(), Request::read(format, sent.clone()).unwrap());
-        prop_assert_eq!(check::rewrite(&came, &went), vec![]);
+        let (came, went) = (&call.request, &Request::read(format, sent.clone()).unwrap());
+        prop_assert_eq!(check::rewrite(came, went), vec![]);
         let (before, after) = report.tokens.unwrap();
-        prop_assert!(after < before && sent.len() < call.body.len());
+        prop_assert!(after < before && sent.len() < call.request.bytes().len());
         prop_assert_eq!(&came.text()[..came.list.start as usize], &went.text()[..went.list.start as usize]);
         prop_assert_eq!(&came.text()[came.list.end as usize..], &went.text()[went.list.end as usize..]);
         // Unedited messages are slices of what came, in order.
@@ -81,7 +85,7 @@ proptest! {
             }
         }
         let systems = |request: &Request| request.conversation.messages.iter().filter(|message| message.role == Role::System).map(|message| message.fingerprint).collect::<Vec<_>>();
-        prop_assert_eq!(systems(&came), systems(&went));
+        prop_assert_eq!(systems(came), systems(went));
         let Event::Says(task) = &events[0] else { unreachable!() };
         let task = serde_json::to_string(task).unwrap();
         if window > 4000 {
@@ -109,7 +113,7 @@ proptest! {
         let call = call(format, render(format, &events, None), window);
         let (sent, report) = send(&decider(), &call);
         prop_assume!(report.edited);
-        let again = Call { body: sent.clone(), ..call.clone() };
+        let again = Call { request: Request::read(format, sent.clone()).unwrap(), ..call.clone() };
         let (twice, _) = send(&decider(), &again);
         prop_assert_eq!(sent, twice);
     }
@@ -120,7 +124,7 @@ proptest! {
         let body = render(format, &events, None);
         let call = Call { policy: Arc::new(Policy { mode: Mode::Shadow, ..Policy::default() }), ..call(format, body, 2000) };
         let (sent, report) = send(&decider(), &call);
-        prop_assert_eq!(sent, call.body);
+        prop_assert_eq!(&sent, call.request.bytes());
         prop_assert!(!report.edited);
     }
 
@@ -128,14 +132,10 @@ proptest! {
     #[test]
     fn fail_open_on_arbitrary_bytes(format in format(), bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..5000, events in history(2..12)) {
         let mut body = render(format, &events, None);
-        let garbage = Call { steer: Steer::Now, ..call(format, bytes.clone(), 500) };
-        prop_assert_eq!(send(&decider(), &garbage).0, garbage.body);
+        plimsoll::decide::rewrite_any(format as u8, 500, bytes.clone());
         body.truncate(cut % body.len());
         body.extend_from_slice(&bytes[..bytes.len().min(3)]);
-        let broken = Call { steer: Steer::Now, ..call(format, body, 500) };
-        let (sent, report) = send(&decider(), &broken);
-        prop_assert!(!report.edited, "{:?}", report);
-        prop_assert_eq!(sent, broken.body);
+        plimsoll::decide::rewrite_any(format as u8, 500, body);
     }
 }
 
@@ -169,18 +169,18 @@ proptest! {
     fn once_the_retry_is_sized_from_the_error(format in format(), events in history(10..50), ratio in 0.7f64..1.6, share in 0.3f64..0.9) {
         use plimsoll::decide::Kind;
         let call = Call { window: None, ..call(format, render(format, &events, None), 0) };
-        let came = Request::read(format, call.body.clone()).unwrap();
-        let counted = { let scale = plimsoll::budget::load::Scale::of(&came); scale.rest(&came) + came.conversation.messages.iter().map(|message| scale.message(&came, message)).sum::<u64>() };
+        let came = &call.request;
+        let counted = { let scale = plimsoll::budget::load::Scale::of(came); scale.rest(came) + came.conversation.messages.iter().map(|message| scale.message(came, message)).sum::<u64>() };
         prop_assume!(counted > 3000);
         let requested = (counted as f64 * ratio) as u64;
         let limit = (requested as f64 * share) as u64;
         let decider = decider();
-        let Some(retry) = decider.after_overflow(&call, &call.body, &refusal(Kind::Input, Some(limit), Some(requested))) else {
+        let Some(retry) = decider.after_overflow(&call, call.request.bytes(), &refusal(Kind::Input, Some(limit), Some(requested))) else {
             return Ok(());
         };
         let went = Request::read(format, retry.body.clone()).unwrap();
-        prop_assert_eq!(check::rewrite(&came, &went), vec![]);
-        prop_assert!(retry.body.len() < call.body.len());
+        prop_assert_eq!(check::rewrite(came, &went), vec![]);
+        prop_assert!(retry.body.len() < call.request.bytes().len());
         let (before, after) = retry.report.tokens.unwrap();
         prop_assert!(after < before);
         // The window is known now: the next request is compacted before it is sent, to the same bytes or fewer.
@@ -199,13 +199,15 @@ fn one_turn(text: &str, cap: u64) -> Vec<u8> {
 fn an_output_cap_that_does_not_fit_is_lowered_and_nothing_else_changes() {
     use plimsoll::decide::Kind;
     let call = Call { window: None, ..call(Format::Chat, one_turn(&"word ".repeat(400), 4000), 0) };
-    let refusal = plimsoll::decide::Refusal { output: Some(4000), scope_is_input: false, ..refusal(Kind::InputPlusOutput, Some(4096), Some(4500)) };
-    let retry = decider().after_overflow(&call, &call.body, &refusal).unwrap();
+    let refusal =
+        plimsoll::decide::Refusal { output: Some(4000), scope_is_input: false, ..refusal(Kind::InputPlusOutput, Some(4096), Some(4500)) };
+    let retry = decider().after_overflow(&call, call.request.bytes(), &refusal).unwrap();
     let sent = String::from_utf8(retry.body.to_vec()).unwrap();
-    let cap: u64 = sent.split("\"max_tokens\":").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap();
+    let cap: u64 =
+        sent.split("\"max_tokens\":").nth(1).unwrap().chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap();
     assert!((3000..=3596).contains(&cap), "{cap}");
     let restored = sent.replace(&format!("\"max_tokens\":{cap}"), "\"max_tokens\":4000");
-    assert_eq!(restored.as_bytes(), &call.body[..]);
+    assert_eq!(restored.as_bytes(), &call.request.bytes()[..]);
 }
 
 /// Where nothing can be cut there is no retry, and the first error goes down.
@@ -213,7 +215,7 @@ fn an_output_cap_that_does_not_fit_is_lowered_and_nothing_else_changes() {
 fn nothing_to_cut_means_no_retry() {
     use plimsoll::decide::Kind;
     let call = Call { window: None, ..call(Format::Chat, one_turn("hello", 100), 0) };
-    assert!(decider().after_overflow(&call, &call.body, &refusal(Kind::Input, Some(10), Some(20))).is_none());
+    assert!(decider().after_overflow(&call, call.request.bytes(), &refusal(Kind::Input, Some(10), Some(20))).is_none());
 }
 
 /// Fail open: after our edit was refused for another reason, the conversation goes as it came until it has grown.

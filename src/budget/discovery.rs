@@ -67,7 +67,11 @@ pub fn window_in(answer: &[u8], model: &str) -> Option<Window> {
 }
 
 fn names(entry: &Value) -> impl Iterator<Item = &str> {
-    ["id", "name", "model", "key"].into_iter().filter_map(|key| entry.get(key)).filter_map(Value::as_str).map(|name| name.strip_prefix("models/").unwrap_or(name))
+    ["id", "name", "model", "key"]
+        .into_iter()
+        .filter_map(|key| entry.get(key))
+        .filter_map(Value::as_str)
+        .map(|name| name.strip_prefix("models/").unwrap_or(name))
 }
 
 fn window_of(entry: &Value) -> Option<Window> {
@@ -104,15 +108,27 @@ mod tests {
         let shared = |tokens| Some(Window { tokens, separate_output: false });
         let prompt = |tokens| Some(Window { tokens, separate_output: true });
         for (provider, answer, window) in [
-            ("vllm", r#"{"object":"list","data":[{"id":"m","object":"model","max_model_len":512,"permission":[{"id":"p"}]}]}"#, shared(512)),
+            (
+                "vllm",
+                r#"{"object":"list","data":[{"id":"m","object":"model","max_model_len":512,"permission":[{"id":"p"}]}]}"#,
+                shared(512),
+            ),
             ("llama.cpp models", r#"{"models":[{"name":"m"}],"data":[{"id":"m","meta":{"n_ctx":512,"n_ctx_train":8192}}]}"#, shared(512)),
             ("llama.cpp props", r#"{"default_generation_settings":{"n_ctx":4096,"params":{}},"total_slots":1}"#, shared(4096)),
-            ("openrouter", r#"{"data":[{"id":"x"},{"id":"m","context_length":200000,"top_provider":{"context_length":131072,"max_completion_tokens":8192}}]}"#, shared(131_072)),
+            (
+                "openrouter",
+                r#"{"data":[{"id":"x"},{"id":"m","context_length":200000,"top_provider":{"context_length":131072,"max_completion_tokens":8192}}]}"#,
+                shared(131_072),
+            ),
             ("lm studio", r#"{"data":[{"id":"m","max_context_length":131072,"loaded_context_length":4096}]}"#, shared(4096)),
             ("ollama ps", r#"{"models":[{"name":"m","model":"m","context_length":8192}]}"#, shared(8192)),
             ("ollama show", r#"{"model_info":{"llama.context_length":131072},"details":{}}"#, shared(131_072)),
             ("anthropic", r#"{"data":[{"id":"m","max_input_tokens":1000000,"max_tokens":128000}]}"#, prompt(1_000_000)),
-            ("copilot", r#"{"data":[{"id":"m","capabilities":{"limits":{"max_context_window_tokens":200000,"max_prompt_tokens":128000}}}]}"#, prompt(128_000)),
+            (
+                "copilot",
+                r#"{"data":[{"id":"m","capabilities":{"limits":{"max_context_window_tokens":200000,"max_prompt_tokens":128000}}}]}"#,
+                prompt(128_000),
+            ),
             ("gemini", r#"{"models":[{"name":"models/m","inputTokenLimit":1048576}]}"#, prompt(1_048_576)),
             ("one model, any name", r#"{"data":[{"id":"tiny","max_model_len":512}]}"#, shared(512)),
             ("another model", r#"{"data":[{"id":"a","max_model_len":512},{"id":"b","max_model_len":512}]}"#, None),

@@ -17,7 +17,12 @@ impl std::ops::Add for Load {
     type Output = Load;
 
     fn add(self, more: Load) -> Load {
-        Load { tokens: self.tokens + more.tokens, bytes: self.bytes + more.bytes, media: self.media + more.media, messages: self.messages + more.messages }
+        Load {
+            tokens: self.tokens + more.tokens,
+            bytes: self.bytes + more.bytes,
+            media: self.media + more.media,
+            messages: self.messages + more.messages,
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `plimsoll compact`: what the proxy would send, on standard output.
 
-use crate::budget::Window;
+use crate::budget::{Window, load::Scale};
 use crate::conversation::Fingerprint;
 use crate::decide::{Call, Decider, Decision, Policy, Report, Steer};
-use crate::wire::Format;
+use crate::wire::{Format, Request};
 use bytes::Bytes;
 use clap::Args;
 use std::io::{Read, Write};
@@ -65,9 +65,11 @@ fn compact(body: &Bytes, format: Format, window: Option<u64>, target: Option<u64
     if let (Some(target), Some(window)) = (target, window) {
         policy.gates.target = target as f64 / window.max(1) as f64;
     }
+    let Ok(request) = Request::read(format, body.clone()) else { return (body.clone(), Report::default()) };
+    let scale = Scale::of(&request);
+    let counted = scale.rest(&request) + request.conversation.messages.iter().map(|message| scale.message(&request, message)).sum::<u64>();
     let call = Call {
-        format,
-        body: body.clone(),
+        request,
         tenant: Fingerprint::default(),
         upstream: "".into(),
         policy: Arc::new(policy),
@@ -77,7 +79,9 @@ fn compact(body: &Bytes, format: Format, window: Option<u64>, target: Option<u64
     };
     match Decider::new(64 << 20, 3600, 16 << 20).before_send(&call) {
         Decision::Send(rewrite) => (rewrite.body, rewrite.report),
-        Decision::Pass(report) | Decision::Refuse(report) => (body.clone(), report),
+        Decision::Pass(report) | Decision::Refuse(report) => {
+            (body.clone(), Report { tokens: report.tokens.or(Some((counted, counted))), ..report })
+        }
     }
 }
 
@@ -95,4 +99,3 @@ fn json(report: &Report) -> String {
     })
     .to_string()
 }
-

@@ -69,7 +69,12 @@ impl Explain {
         let request = match Request::read(format, body) {
             Ok(request) => request,
             Err(unreadable) => {
-                writeln!(std::io::stderr(), "plimsoll explain: this is no {} request ({}); the proxy would pass it as it is", format.name(), unreadable.name())?;
+                writeln!(
+                    std::io::stderr(),
+                    "plimsoll explain: this is no {} request ({}); the proxy would pass it as it is",
+                    format.name(),
+                    unreadable.name()
+                )?;
                 return Ok(ExitCode::FAILURE);
             }
         };
@@ -79,7 +84,7 @@ impl Explain {
         let total = rest + weights.iter().sum::<u64>();
         let window = match self.window {
             Some(tokens) => Window { tokens, separate_output: false },
-            None => None::<Window>.unwrap_or(Window { tokens: (2 * total).max(1), separate_output: false }),
+            None => crate::budget::models::window(request.model()).unwrap_or(Window { tokens: (2 * total).max(1), separate_output: false }),
         };
         let limits = Gates::default().limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
         let goal = Goal::of(limits);
@@ -94,7 +99,11 @@ impl Explain {
             ceiling: limits.ceiling(),
             due: total > limits.ceiling(),
         };
-        if self.json { account.print_json(&request)? } else { account.print_table(&request, self.all)? }
+        if self.json {
+            account.print_json(&request)?
+        } else {
+            account.print_table(&request, self.all)?
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -105,7 +114,14 @@ impl Account {
         let mut out = anstream::stdout().lock();
         let bold = Style::new().bold();
         let dim = Style::new().dimmed();
-        writeln!(out, "{bold}{total}{bold:#} tokens in {} messages, {} {} format, window {}", self.rows.len(), model(request), request.format.name(), self.window.tokens)?;
+        writeln!(
+            out,
+            "{bold}{total}{bold:#} tokens in {} messages, {} {} format, window {}",
+            self.rows.len(),
+            model(request),
+            request.format.name(),
+            self.window.tokens
+        )?;
         writeln!(out, "{dim}trigger above {ceiling} tokens: {}{dim:#}\n", if self.due { "a compaction is due" } else { "nothing is due" })?;
         let mut rows: Vec<&Row> = self.rows.iter().collect();
         if !all && rows.len() > HEAVIEST {

@@ -15,8 +15,14 @@ pub fn run(view: &mut View, zones: &Zones) {
     let mut turn = 0;
     while turn + 1 < count {
         let (said, answered) = (view.turns.list[turn].clone(), view.turns.list[turn + 1].clone());
-        let idle = |messages: std::ops::Range<usize>, view: &View| messages.into_iter().all(|message| zones.is_middle(view, message) && says_nothing(view, message));
-        if said.role == Role::User && answered.role == Role::Assistant && idle(said.messages.clone(), view) && idle(answered.messages.clone(), view) {
+        let idle = |messages: std::ops::Range<usize>, view: &View| {
+            messages.into_iter().all(|message| zones.is_middle(view, message) && says_nothing(view, message))
+        };
+        if said.role == Role::User
+            && answered.role == Role::Assistant
+            && idle(said.messages.clone(), view)
+            && idle(answered.messages.clone(), view)
+        {
             for message in said.messages.start..answered.messages.end {
                 view.drop(message);
             }
@@ -46,9 +52,10 @@ pub fn is_filler(text: &str) -> bool {
     let mut phrases: Vec<&str> = FILLER.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     phrases.sort_by_key(|phrase| std::cmp::Reverse(phrase.len()));
     while !rest.is_empty() {
-        let Some(phrase) = phrases.iter().find(|phrase| {
-            rest.starts_with(**phrase) && rest[phrase.len()..].chars().next().is_none_or(|c| c == ' ' || !c.is_ascii())
-        }) else {
+        let Some(phrase) = phrases
+            .iter()
+            .find(|phrase| rest.starts_with(**phrase) && rest[phrase.len()..].chars().next().is_none_or(|c| c == ' ' || !c.is_ascii()))
+        else {
             return false;
         };
         rest = rest[phrase.len()..].trim_start().to_owned();
@@ -62,7 +69,17 @@ mod tests {
 
     #[test]
     fn politeness_is_filler_and_nothing_else_is() {
-        for text in ["ok", "Thanks!", "Got it, thank you very much.", "Danke schön", "好的,谢谢", "ありがとうございます", "You're welcome!", "👍", ""] {
+        for text in [
+            "ok",
+            "Thanks!",
+            "Got it, thank you very much.",
+            "Danke schön",
+            "好的,谢谢",
+            "ありがとうございます",
+            "You're welcome!",
+            "👍",
+            "",
+        ] {
             assert!(is_filler(text), "{text}");
         }
         for text in ["ok, use port 8080", "no", "yes but not in production", "stop", "Thanks, now delete it", "好的,别动数据库"] {

@@ -57,13 +57,17 @@ fn hash(output: &str) -> u128 {
 /// What a call looks at: its tool, and its whole arguments but for what says how much of it. `None` when it does more than look.
 fn subject(tool: &str, arguments: &str) -> Option<String> {
     let name = tool.to_ascii_lowercase();
-    let looks = LOOKS.iter().any(|look| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.starts_with(look)) || name.starts_with(look));
+    let looks = LOOKS
+        .iter()
+        .any(|look| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.starts_with(look)) || name.starts_with(look));
     if !looks {
         return None;
     }
     let parsed: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments).ok()?;
     let subject = SUBJECTS.iter().find_map(|key| parsed.get(*key).and_then(|value| value.as_str()));
-    let partial = ["offset", "limit", "start_line", "end_line", "range", "view_range", "lines", "page"].iter().any(|key| parsed.get(*key).is_some_and(|value| !value.is_null()));
+    let partial = ["offset", "limit", "start_line", "end_line", "range", "view_range", "lines", "page"]
+        .iter()
+        .any(|key| parsed.get(*key).is_some_and(|value| !value.is_null()));
     match subject {
         // A whole look makes every older whole look at the same thing out of date; a partial one only its very twin.
         Some(subject) if !partial && parsed.len() <= 2 => Some(format!("{name}\n{subject}")),

@@ -30,7 +30,9 @@ pub fn sliding_window(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs
 fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs, notes: bool) {
     let first = zones.opener.map_or(0, |opener| opener + 1);
     let end = view.turns.list.get(tail).map_or(view.messages().len(), |turn| turn.messages.start);
-    let stays = |view: &View, message: usize| zones.last_person == Some(message) || zones.is_pinned(message) || view.messages()[message].role == Role::System;
+    let stays = |view: &View, message: usize| {
+        zones.last_person == Some(message) || zones.is_pinned(message) || view.messages()[message].role == Role::System
+    };
 
     // A turn stays whole when somebody's word in it has to.
     let mut keep = vec![false; view.turns.list.len()];
@@ -77,7 +79,9 @@ fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize) {
 }
 
 fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage], goal: &Goal, knobs: &Knobs) {
-    let place = zones.opener.or_else(|| (first..view.messages().len()).find(|&message| !view.is_dropped(message) && view.messages()[message].role != Role::System));
+    let place = zones.opener.or_else(|| {
+        (first..view.messages().len()).find(|&message| !view.is_dropped(message) && view.messages()[message].role != Role::System)
+    });
     let Some(place) = place else { return };
     view.restore_added(place);
     let most = ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens);

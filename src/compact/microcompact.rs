@@ -12,7 +12,9 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
             match &view.blocks(message)[n].kind {
                 Kind::Result(_) => {
                     results_seen += 1;
-                    let new = !goal.hard && results_seen <= knobs.microcompact.keep_newest && view.turns.containing(message) + knobs.microcompact.keep_newest >= view.turns.list.len();
+                    let new = !goal.hard
+                        && results_seen <= knobs.microcompact.keep_newest
+                        && view.turns.containing(message) + knobs.microcompact.keep_newest >= view.turns.list.len();
                     if !new && zones.is_middle(view, message) && (goal.hard || !zones.is_evidence(message, n)) {
                         output(view, message, n, goal, knobs);
                     }
@@ -27,7 +29,9 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
 
 /// Where media are what is too much, those of the task and the tail go too, oldest first, up to the newest that somebody showed.
 fn media_alone(view: &mut View, zones: &Zones, goal: &Goal, newest_shown: usize) {
-    let too_much = |view: &View| goal.bytes.is_some_and(|most| view.bytes() > most) || (goal.limits.max_media > 0 && view.media() > goal.limits.max_media as usize);
+    let too_much = |view: &View| {
+        goal.bytes.is_some_and(|most| view.bytes() > most) || (goal.limits.max_media > 0 && view.media() > goal.limits.max_media as usize)
+    };
     for message in 0..newest_shown.min(view.messages().len()) {
         if !too_much(view) {
             return;

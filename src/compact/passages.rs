@@ -18,10 +18,20 @@ pub fn of<'a>(view: &View<'a>, message: usize, out: &mut Vec<Passage<'a>>) {
                 };
                 out.push(Passage { place: message, voice, call_id: "", text: view.said(*text) });
             }
-            Kind::Call(call) => out.push(Passage { place: message, voice: Voice::Call { tool: call.tool.of(body) }, call_id: call.id.of(body), text: view.arguments(call) }),
+            Kind::Call(call) => out.push(Passage {
+                place: message,
+                voice: Voice::Call { tool: call.tool.of(body) },
+                call_id: call.id.of(body),
+                text: view.arguments(call),
+            }),
             Kind::Result(outcome) => {
                 let tool = view.call_of(message, outcome).map_or("", |(call, _)| call.tool.of(body));
-                out.push(Passage { place: message, voice: Voice::Result { tool, failed: outcome.failed }, call_id: outcome.id.of(body), text: view.output(outcome) });
+                out.push(Passage {
+                    place: message,
+                    voice: Voice::Result { tool, failed: outcome.failed },
+                    call_id: outcome.id.of(body),
+                    text: view.output(outcome),
+                });
             }
             _ => {}
         }

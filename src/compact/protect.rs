@@ -38,13 +38,15 @@ impl Zones {
         let newest = first_open.map_or(newest, |open| open.min(newest));
 
         let window_share = |share: f64| (goal.limits.window as f64 * share) as u64;
-        let systems: u64 = (0..messages.len()).filter(|&message| messages[message].role == Role::System).map(|message| view.weight(message)).sum();
+        let systems: u64 =
+            (0..messages.len()).filter(|&message| messages[message].role == Role::System).map(|message| view.weight(message)).sum();
         let opener_weight = opener.map_or(0, |message| view.weight(message));
         let fixed = view.rest() + systems + opener_weight;
 
         // The running loop: everything after the newest user message, with that message.
         let loop_start = last_person.map_or(newest, |message| view.turns.containing(message)).min(newest);
-        let loop_weight: u64 = (loop_start..turns.len()).map(weight).sum::<u64>() - if opener.is_some() && opener == last_person { opener_weight } else { 0 };
+        let loop_weight: u64 =
+            (loop_start..turns.len()).map(weight).sum::<u64>() - if opener.is_some() && opener == last_person { opener_weight } else { 0 };
         let loop_fits = !goal.hard && fixed + loop_weight <= window_share(knobs.running_loop);
         let least = if loop_fits { loop_start } else { newest };
 
@@ -63,7 +65,8 @@ impl Zones {
             budget -= before;
             tail -= 1;
         }
-        let mut zones = Zones { opener, last_person, tail, newest: newest.max(least.min(newest)), pinned: HashSet::new(), evidence: HashSet::new() };
+        let mut zones =
+            Zones { opener, last_person, tail, newest: newest.max(least.min(newest)), pinned: HashSet::new(), evidence: HashSet::new() };
         zones.pin(view, knobs);
         zones
     }
@@ -96,7 +99,10 @@ impl Zones {
                         self.pinned.extend(view.turns.list[view.turns.containing(message)].messages.clone());
                     }
                     Kind::Result(outcome) => {
-                        let key = view.call_of(message, outcome).map(|(call, _)| format!("{}\n{}", call.tool.of(view.body()), call.arguments.of(view.body()))).unwrap_or_default();
+                        let key = view
+                            .call_of(message, outcome)
+                            .map(|(call, _)| format!("{}\n{}", call.tool.of(view.body()), call.arguments.of(view.body())))
+                            .unwrap_or_default();
                         unresolved.retain(|(_, other)| *other != key);
                         if evidence::is_error(&view.output(outcome), outcome.failed) {
                             unresolved.push(((message, n), key));

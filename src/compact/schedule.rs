@@ -91,8 +91,13 @@ impl Course<'_> {
         let outcome = run(self.request, end, &weights, self.rest, self.scale, goal, self.knobs);
         let reclaim = (self.limits.window as f64 * self.knobs.min_reclaim) as u64;
         let lighter = outcome.load.tokens + reclaim <= standing.sent.tokens;
-        let elsewhere = outcome.load.tokens <= standing.sent.tokens && (outcome.load.bytes < standing.sent.bytes / 10 * 9 || outcome.load.media < standing.sent.media);
-        if outcome.edits.is_empty() || !(lighter || (trigger == Trigger::Bytes && elsewhere) || (trigger == Trigger::Manual && outcome.load.tokens < standing.sent.tokens)) {
+        let elsewhere = outcome.load.tokens <= standing.sent.tokens
+            && (outcome.load.bytes < standing.sent.bytes / 10 * 9 || outcome.load.media < standing.sent.media);
+        if outcome.edits.is_empty()
+            || !(lighter
+                || (trigger == Trigger::Bytes && elsewhere)
+                || (trigger == Trigger::Manual && outcome.load.tokens < standing.sent.tokens))
+        {
             standing.futile_until = standing.sent.tokens + self.rest + reclaim.max(1);
             return false;
         }
@@ -111,7 +116,9 @@ impl Course<'_> {
             .iter()
             .map(|block| match &block.kind {
                 Kind::Media(_) => 1,
-                Kind::Result(outcome) => conversation.parts_of(outcome).iter().filter(|part| matches!(part.kind, PartKind::Media(_))).count(),
+                Kind::Result(outcome) => {
+                    conversation.parts_of(outcome).iter().filter(|part| matches!(part.kind, PartKind::Media(_))).count()
+                }
                 _ => 0,
             })
             .sum();

@@ -12,18 +12,22 @@ const KEEP: usize = 160;
 
 pub fn run(view: &mut View, zones: &Zones, goal: &Goal, _knobs: &Knobs) {
     let target = goal.target.max(view.rest());
-    let kept: Vec<usize> = (0..view.messages().len()).filter(|&message| !view.is_dropped(message) && !view.messages()[message].pinned && view.messages()[message].role != Role::System).collect();
+    let kept: Vec<usize> = (0..view.messages().len())
+        .filter(|&message| !view.is_dropped(message) && !view.messages()[message].pinned && view.messages()[message].role != Role::System)
+        .collect();
     let spoken = |message: usize| zones.opener == Some(message) || zones.last_person == Some(message);
 
     let outputs: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Result(_)));
     cut(view, &outputs, target);
-    let texts: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| !spoken(*message)).collect();
+    let texts: Vec<(usize, usize)> =
+        places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| !spoken(*message)).collect();
     cut(view, &texts, target);
     if view.tokens() <= goal.ceiling {
         return;
     }
     // Nothing but words of a person is left: they are shortened only if that makes the request fit.
-    let mut words: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| spoken(*message)).collect();
+    let mut words: Vec<(usize, usize)> =
+        places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| spoken(*message)).collect();
     // The bulk of what people say is what they paste: the longest text gives way first.
     words.sort_by_key(|&(message, block)| std::cmp::Reverse(weight(view, message, block)));
     let weight: u64 = words.iter().map(|&(message, block)| weight(view, message, block)).sum();
@@ -33,7 +37,16 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, _knobs: &Knobs) {
 }
 
 fn places(view: &View, kept: &[usize], wanted: impl Fn(&Kind) -> bool) -> Vec<(usize, usize)> {
-    kept.iter().flat_map(|&message| view.blocks(message).iter().enumerate().filter(|(_, block)| wanted(&block.kind)).map(move |(n, _)| (message, n)).collect::<Vec<_>>()).collect()
+    kept.iter()
+        .flat_map(|&message| {
+            view.blocks(message)
+                .iter()
+                .enumerate()
+                .filter(|(_, block)| wanted(&block.kind))
+                .map(move |(n, _)| (message, n))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Cuts block by block, oldest first, until the target is reached; the last cut takes no more than is needed.

@@ -223,7 +223,9 @@ impl<'a> View<'a> {
             return false;
         }
         let replaced: Vec<usize> = (0..self.changes[message].len()).filter(|&at| same_place(&self.changes[message][at], &change)).collect();
-        let was = |delta: fn(&Self, usize, &Change) -> i64| replaced.iter().map(|&at| delta(self, message, &self.changes[message][at])).sum::<i64>();
+        let was = |delta: fn(&Self, usize, &Change) -> i64| {
+            replaced.iter().map(|&at| delta(self, message, &self.changes[message][at])).sum::<i64>()
+        };
         let tokens = self.token_delta(message, &change) - was(Self::token_delta);
         let bytes = self.byte_delta(message, &change) - was(Self::byte_delta);
         let adds = matches!(change, Change::Append { .. } | Change::Before { .. });
@@ -243,7 +245,11 @@ impl<'a> View<'a> {
     }
 
     pub fn into_edits(self) -> Vec<Edit> {
-        self.changes.into_iter().enumerate().flat_map(|(message, changes)| changes.into_iter().map(move |change| Edit { message, change })).collect()
+        self.changes
+            .into_iter()
+            .enumerate()
+            .flat_map(|(message, changes)| changes.into_iter().map(move |change| Edit { message, change }))
+            .collect()
     }
 
     fn media_left(&self, message: usize) -> usize {
@@ -268,10 +274,12 @@ impl<'a> View<'a> {
             (Change::Text { text, .. }, Some(Kind::Text { text: span })) => count(text) - self.scale.string(self.body(), *span) as i64,
             (Change::Arguments { json, .. }, Some(Kind::Call(call))) => count(json) - count(&self.arguments(call)),
             (Change::Note { text, .. }, Some(Kind::Media(media))) => count(text) - self.scale.media(self.body(), media) as i64,
-            (Change::Note { text, part: Some(part), .. }, Some(Kind::Result(outcome))) => match self.conversation().parts_of(outcome).get(*part).map(|part| &part.kind) {
-                Some(PartKind::Media(media)) => count(text) - self.scale.media(self.body(), media) as i64,
-                _ => 0,
-            },
+            (Change::Note { text, part: Some(part), .. }, Some(Kind::Result(outcome))) => {
+                match self.conversation().parts_of(outcome).get(*part).map(|part| &part.kind) {
+                    Some(PartKind::Media(media)) => count(text) - self.scale.media(self.body(), media) as i64,
+                    _ => 0,
+                }
+            }
             _ => 0,
         }
     }
@@ -282,20 +290,28 @@ impl<'a> View<'a> {
             (Change::Text { .. }, Some(Kind::Text { text })) => text.len(),
             (Change::Arguments { .. }, Some(Kind::Call(call))) => call.arguments.len(),
             (Change::Note { part: None, .. }, Some(Kind::Media(media))) => media.data.len(),
-            (Change::Note { part: Some(part), .. }, Some(Kind::Result(outcome))) => self.conversation().parts_of(outcome).get(*part).map_or(0, |part| part.span.len()),
+            (Change::Note { part: Some(part), .. }, Some(Kind::Result(outcome))) => {
+                self.conversation().parts_of(outcome).get(*part).map_or(0, |part| part.span.len())
+            }
             _ => 0,
         };
         let came = match change {
             Change::Drop => 0,
             Change::Arguments { json, .. } => json.len(),
-            Change::Result { text, .. } | Change::Text { text, .. } | Change::Note { text, .. } | Change::Append { text } | Change::Before { text } => text.len() + 4,
+            Change::Result { text, .. }
+            | Change::Text { text, .. }
+            | Change::Note { text, .. }
+            | Change::Append { text }
+            | Change::Before { text } => text.len() + 4,
         };
         came as i64 - gone as i64
     }
 
     fn target(&self, message: usize, change: &Change) -> Option<&'a Kind> {
         let n = match change {
-            Change::Result { block, .. } | Change::Text { block, .. } | Change::Arguments { block, .. } | Change::Note { block, .. } => *block,
+            Change::Result { block, .. } | Change::Text { block, .. } | Change::Arguments { block, .. } | Change::Note { block, .. } => {
+                *block
+            }
             _ => return None,
         };
         self.blocks(message).get(n).map(|block| &block.kind)

@@ -70,7 +70,9 @@ fn continues(conversation: &Conversation, previous: &Message, message: &Message)
         Role::Tool => assistant_side(previous) || previous.role == Role::Tool,
         Role::User => conversation.has_results(message) && (assistant_side(previous) || previous.role == Role::Tool),
         // Where reasoning, text and calls are elements of their own, they are one move. Elsewhere two assistant messages in a row are two.
-        Role::Assistant | Role::Opaque => assistant_side(previous) && (is_element(conversation, previous) || is_element(conversation, message)),
+        Role::Assistant | Role::Opaque => {
+            assistant_side(previous) && (is_element(conversation, previous) || is_element(conversation, message))
+        }
     }
 }
 

@@ -16,17 +16,34 @@ pub struct Edit {
 pub enum Change {
     Drop,
     /// A text in place of a result's output.
-    Result { block: usize, text: Arc<str> },
+    Result {
+        block: usize,
+        text: Arc<str>,
+    },
     /// Other arguments in place of a call's, as JSON.
-    Arguments { block: usize, json: Arc<str> },
+    Arguments {
+        block: usize,
+        json: Arc<str>,
+    },
     /// Another text in place of a text block's.
-    Text { block: usize, text: Arc<str> },
+    Text {
+        block: usize,
+        text: Arc<str>,
+    },
     /// A text in place of a picture, document or sound.
-    Note { block: usize, part: Option<usize>, text: Arc<str> },
+    Note {
+        block: usize,
+        part: Option<usize>,
+        text: Arc<str>,
+    },
     /// A text after everything the message says.
-    Append { text: Arc<str> },
+    Append {
+        text: Arc<str>,
+    },
     /// A user message of ours before this one.
-    Before { text: Arc<str> },
+    Before {
+        text: Arc<str>,
+    },
 }
 
 impl Change {
@@ -35,7 +52,11 @@ impl Change {
         let text = match self {
             Change::Drop => 0,
             Change::Arguments { json, .. } => json.len(),
-            Change::Result { text, .. } | Change::Text { text, .. } | Change::Note { text, .. } | Change::Append { text } | Change::Before { text } => text.len(),
+            Change::Result { text, .. }
+            | Change::Text { text, .. }
+            | Change::Note { text, .. }
+            | Change::Append { text }
+            | Change::Before { text } => text.len(),
         };
         text + size_of::<Edit>()
     }

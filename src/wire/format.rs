@@ -43,7 +43,8 @@ impl Format {
             return Format::Chat;
         }
         let model = members.iter().find(|(key, _)| key.of(body) == "model").map_or("", |(_, value)| value.of(body));
-        let anthropic = has("system") || holds("\"tool_use\"") || holds("\"tool_result\"") || holds("\"thinking\"") || model.contains("claude");
+        let anthropic =
+            has("system") || holds("\"tool_use\"") || holds("\"tool_result\"") || holds("\"thinking\"") || model.contains("claude");
         if anthropic { Format::Messages } else { Format::Chat }
     }
 
@@ -63,6 +64,17 @@ impl Format {
             Format::Responses => &responses::OUTPUT_CAPS,
             Format::Messages => &messages::OUTPUT_CAPS,
         }
+    }
+
+    /// A JSON body that a client of this API reads as an error.
+    pub fn error_body(self, kind: &str, message: &str) -> String {
+        match self {
+            Format::Chat | Format::Responses => {
+                serde_json::json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+            }
+            Format::Messages => serde_json::json!({"type": "error", "error": {"type": kind, "message": message}}),
+        }
+        .to_string()
     }
 
     /// A part of a user message or of a result that holds `text`.

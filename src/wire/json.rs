@@ -87,7 +87,10 @@ fn skip(bytes: &[u8], at: usize) -> Option<usize> {
         b'{' | b'[' => container(bytes, at),
         b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
             let rest = &bytes[at..];
-            let len = rest.iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t' | b'"' | b'{' | b'[' | b':')).unwrap_or(rest.len());
+            let len = rest
+                .iter()
+                .position(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t' | b'"' | b'{' | b'[' | b':'))
+                .unwrap_or(rest.len());
             Some(at + len)
         }
         _ => None,
@@ -109,7 +112,11 @@ fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
                     open.push(0);
                 }
                 let bit = 1 << (depth % 64);
-                if *byte == b'{' { open[depth / 64] |= bit } else { open[depth / 64] &= !bit }
+                if *byte == b'{' {
+                    open[depth / 64] |= bit
+                } else {
+                    open[depth / 64] &= !bit
+                }
                 depth += 1;
             }
             byte @ (b'}' | b']') => {
@@ -136,7 +143,11 @@ pub fn is_strict(text: &str) -> bool {
 /// The contents of the JSON string at `span`, quotes not included in the result; empty when it is no string.
 pub fn inner(text: &str, span: Span) -> Span {
     let raw = span.of(text);
-    if raw.len() >= 2 && raw.starts_with('"') && raw.ends_with('"') { Span { start: span.start + 1, end: span.end - 1 } } else { Span { start: span.start, end: span.start } }
+    if raw.len() >= 2 && raw.starts_with('"') && raw.ends_with('"') {
+        Span { start: span.start + 1, end: span.end - 1 }
+    } else {
+        Span { start: span.start, end: span.start }
+    }
 }
 
 /// What the contents of a JSON string (quotes not included) say. Half a character becomes U+FFFD; never fails.
@@ -170,11 +181,17 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
 
 /// The character after `\u`, and how many bytes of `rest` spell it.
 fn unicode(rest: &str) -> (char, usize) {
-    let unit = |at: usize| rest.get(at..at + 4).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit())).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let unit = |at: usize| {
+        rest.get(at..at + 4)
+            .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+    };
     match unit(0) {
         None => (char::REPLACEMENT_CHARACTER, 0),
         Some(high @ 0xD800..=0xDBFF) => match rest.get(4..6).filter(|next| *next == "\\u").and_then(|_| unit(6)) {
-            Some(low @ 0xDC00..=0xDFFF) => (char::from_u32(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).unwrap_or(char::REPLACEMENT_CHARACTER), 10),
+            Some(low @ 0xDC00..=0xDFFF) => {
+                (char::from_u32(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)).unwrap_or(char::REPLACEMENT_CHARACTER), 10)
+            }
             _ => (char::REPLACEMENT_CHARACTER, 4),
         },
         Some(other) => (char::from_u32(other).unwrap_or(char::REPLACEMENT_CHARACTER), 4),
@@ -193,7 +210,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn json() -> impl Strategy<Value = serde_json::Value> {
-        let leaf = prop_oneof![Just(serde_json::Value::Null), any::<bool>().prop_map(Into::into), any::<i64>().prop_map(Into::into), ".*".prop_map(Into::into)];
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            ".*".prop_map(Into::into)
+        ];
         leaf.prop_recursive(4, 48, 6, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..6).prop_map(Into::into),
@@ -241,7 +263,14 @@ mod tests {
 
     #[test]
     fn half_a_character_is_replaced() {
-        for (raw, said) in [(r"a\ud83d b", "a\u{fffd} b"), (r"\ude00", "\u{fffd}"), (r"\ud83d\ude00", "😀"), (r"\ud83dA", "\u{fffd}A"), (r"\u12", "\u{fffd}12"), ("\\", "")] {
+        for (raw, said) in [
+            (r"a\ud83d b", "a\u{fffd} b"),
+            (r"\ude00", "\u{fffd}"),
+            (r"\ud83d\ude00", "😀"),
+            (r"\ud83dA", "\u{fffd}A"),
+            (r"\u12", "\u{fffd}12"),
+            ("\\", ""),
+        ] {
             assert_eq!(unescape(raw), said, "{raw}");
         }
     }

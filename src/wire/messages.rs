@@ -70,7 +70,8 @@ fn part(reader: &Reader, members: &Members) -> Option<PartKind> {
 
 fn source(reader: &Reader, members: &Members, kind: MediaKind) -> Option<Media> {
     let source = reader.get(members, "source").filter(|source| reader.is_object(*source)).and_then(|source| reader.members(source))?;
-    let data = ["data", "url", "file_id"].into_iter().map(|key| reader.inner(&source, key)).find(|data| !data.is_empty()).unwrap_or_default();
+    let data =
+        ["data", "url", "file_id"].into_iter().map(|key| reader.inner(&source, key)).find(|data| !data.is_empty()).unwrap_or_default();
     Some(reader.media(kind, data, Span::default()))
 }
 

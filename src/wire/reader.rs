@@ -32,7 +32,13 @@ impl<'a> Reader<'a> {
     }
 
     pub fn draft(&self, span: Span, role: Role) -> Draft {
-        Draft { span, role, content: Span { start: span.start, end: span.start }, pinned: false, first_block: self.conversation.blocks.len() as u32 }
+        Draft {
+            span,
+            role,
+            content: Span { start: span.start, end: span.start },
+            pinned: false,
+            first_block: self.conversation.blocks.len() as u32,
+        }
     }
 
     pub fn block(&mut self, span: Span, kind: Kind) {
@@ -101,7 +107,12 @@ impl<'a> Reader<'a> {
             self.conversation.parts.push(Part { span: content, kind: PartKind::Text { text: content } });
         } else if self.is_list(content) {
             for element in self.elements(content).unwrap_or_default() {
-                let kind = self.is_object(element).then(|| self.members(element)).flatten().and_then(|members| part(self, &members)).unwrap_or(PartKind::Opaque);
+                let kind = self
+                    .is_object(element)
+                    .then(|| self.members(element))
+                    .flatten()
+                    .and_then(|members| part(self, &members))
+                    .unwrap_or(PartKind::Opaque);
                 self.conversation.parts.push(Part { span: element, kind });
             }
         }
@@ -135,7 +146,16 @@ fn said(hasher: &mut Hasher, text: &str, content: Span) {
     let elements = if content.of(text).starts_with('[') { json::elements(text, content.start as usize) } else { None };
     let Some((elements, _)) = elements else { return hasher.piece(b'v', content.of(text).as_bytes()) };
     let blocks: Vec<Option<Members>> =
-        elements.iter().map(|element| if element.of(text).starts_with('{') { json::members(text, element.start as usize).map(|(members, _)| members) } else { None }).collect();
+        elements
+            .iter()
+            .map(|element| {
+                if element.of(text).starts_with('{') {
+                    json::members(text, element.start as usize).map(|(members, _)| members)
+                } else {
+                    None
+                }
+            })
+            .collect();
     if let [Some(members)] = blocks.as_slice()
         && let Some(only) = plain_text(text, members)
     {

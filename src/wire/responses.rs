@@ -1,7 +1,7 @@
 //! OpenAI Responses: `input[]` of items, where messages, reasoning, calls and outputs are elements of their own.
 
-use super::{Apart, json};
 use super::reader::{Members, Reader};
+use super::{Apart, json};
 use crate::conversation::{Call, Form, Kind, MediaKind, Outcome, PartKind, Role, Span};
 
 pub const LIST: &str = "input";
@@ -19,8 +19,16 @@ const CALLS: [(&str, &str, Form); 7] = [
 ];
 
 /// Items the model made in one piece, with what they found inside: kept or gone with their turn.
-const WHOLE: [&str; 8] =
-    ["web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"];
+const WHOLE: [&str; 8] = [
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "mcp_approval_response",
+];
 
 pub fn read(reader: &mut Reader, element: Span) -> Option<()> {
     let members = reader.members(element)?;
@@ -44,7 +52,8 @@ pub fn read(reader: &mut Reader, element: Span) -> Option<()> {
         let content = reader.get(&members, "output").unwrap_or_default();
         let parts = reader.parts(content, part);
         // Others hold structures of their own: a screenshot, exit codes beside streams.
-        let editable = matches!(kind, "function_call_output" | "custom_tool_call_output" | "local_shell_call_output") && (reader.is_string(content) || reader.is_list(content));
+        let editable = matches!(kind, "function_call_output" | "custom_tool_call_output" | "local_shell_call_output")
+            && (reader.is_string(content) || reader.is_list(content));
         reader.block(element, Kind::Result(Outcome { id: id(reader, &members), content, parts, failed: false, editable }));
         reader.message(draft, &members);
         return Some(());
@@ -80,7 +89,8 @@ fn message(reader: &mut Reader, element: Span, members: &Members) -> Option<()> 
         reader.block(draft.content, Kind::Text { text: draft.content });
     } else if reader.is_list(draft.content) {
         for element in reader.elements(draft.content)? {
-            let kind = match reader.is_object(element).then(|| reader.members(element)).flatten().and_then(|members| part(reader, &members)) {
+            let kind = match reader.is_object(element).then(|| reader.members(element)).flatten().and_then(|members| part(reader, &members))
+            {
                 Some(PartKind::Text { text }) => Kind::Text { text },
                 Some(PartKind::Media(media)) => Kind::Media(media),
                 _ => Kind::Opaque,
@@ -98,7 +108,9 @@ fn part(reader: &Reader, members: &Members) -> Option<PartKind> {
         PartKind::Media(reader.media(kind, data, reader.inner(members, "detail")))
     };
     Some(match reader.string(members, "type") {
-        "input_text" | "output_text" | "text" => PartKind::Text { text: reader.get(members, "text").filter(|text| reader.is_string(*text))? },
+        "input_text" | "output_text" | "text" => {
+            PartKind::Text { text: reader.get(members, "text").filter(|text| reader.is_string(*text))? }
+        }
         "input_image" => media(MediaKind::Image, &["image_url", "file_id"]),
         "input_file" => media(MediaKind::Document, &["file_data", "file_url", "file_id"]),
         "input_audio" => media(MediaKind::Audio, &["data"]),

@@ -36,8 +36,22 @@ pub fn words(most: usize) -> impl Strategy<Value = String> {
 }
 
 fn tool() -> impl Strategy<Value = Tool> {
-    (prop::sample::select(vec!["read_file", "bash", "grep", "write_file"]), "[a-z]{1,3}", prop_oneof![4 => words(8), 1 => words(400)], prop_oneof![2 => words(12), 3 => words(700)], prop::bool::weighted(0.1), prop::bool::weighted(0.08))
-        .prop_map(|(name, path, body, output, failed, picture)| Tool { name, path: format!("src/{path}.rs"), body, output, failed, picture })
+    (
+        prop::sample::select(vec!["read_file", "bash", "grep", "write_file"]),
+        "[a-z]{1,3}",
+        prop_oneof![4 => words(8), 1 => words(400)],
+        prop_oneof![2 => words(12), 3 => words(700)],
+        prop::bool::weighted(0.1),
+        prop::bool::weighted(0.08),
+    )
+        .prop_map(|(name, path, body, output, failed, picture)| Tool {
+            name,
+            path: format!("src/{path}.rs"),
+            body,
+            output,
+            failed,
+            picture,
+        })
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -161,7 +175,11 @@ fn responses(event: &Event, ids: &mut usize, list: &mut Vec<Value>) {
                 list.push(json!({"type": "function_call", "id": format!("fc_{}", first + n), "call_id": format!("call_{}", first + n), "name": tool.name, "arguments": arguments(tool).to_string()}));
             }
             for (n, tool) in calls.iter().enumerate().rev() {
-                let output = if tool.picture { json!([{"type": "input_text", "text": tool.output}, {"type": "input_image", "image_url": format!("data:image/png;base64,{PICTURE}")}]) } else { json!(tool.output) };
+                let output = if tool.picture {
+                    json!([{"type": "input_text", "text": tool.output}, {"type": "input_image", "image_url": format!("data:image/png;base64,{PICTURE}")}])
+                } else {
+                    json!(tool.output)
+                };
                 list.push(json!({"type": "function_call_output", "call_id": format!("call_{}", first + n), "output": output}));
             }
         }
@@ -173,7 +191,9 @@ fn messages(event: &Event, ids: &mut usize, list: &mut Vec<Value>) {
     match event {
         Event::Says(text) => match list.last_mut() {
             // Where results came last, somebody speaks beside them.
-            Some(last) if last["role"] == "user" => last["content"].as_array_mut().map(|content| content.push(json!({"type": "text", "text": text}))).unwrap_or_default(),
+            Some(last) if last["role"] == "user" => {
+                last["content"].as_array_mut().map(|content| content.push(json!({"type": "text", "text": text}))).unwrap_or_default()
+            }
             _ => list.push(json!({"role": "user", "content": [{"type": "text", "text": text}]})),
         },
         Event::Told(_) => {}
@@ -194,8 +214,14 @@ fn messages(event: &Event, ids: &mut usize, list: &mut Vec<Value>) {
             for tool in calls {
                 *ids += 1;
                 content.push(json!({"type": "tool_use", "id": format!("toolu_{ids}"), "name": tool.name, "input": arguments(tool)}));
-                let output = if tool.picture { json!([{"type": "text", "text": tool.output}, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}]) } else { json!(tool.output) };
-                results.push(json!({"type": "tool_result", "tool_use_id": format!("toolu_{ids}"), "content": output, "is_error": tool.failed}));
+                let output = if tool.picture {
+                    json!([{"type": "text", "text": tool.output}, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE}}])
+                } else {
+                    json!(tool.output)
+                };
+                results.push(
+                    json!({"type": "tool_result", "tool_use_id": format!("toolu_{ids}"), "content": output, "is_error": tool.failed}),
+                );
             }
             results.extend(with_results.iter().map(|text| json!({"type": "text", "text": text})));
             list.push(json!({"role": "assistant", "content": content}));

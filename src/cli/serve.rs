@@ -1,0 +1,43 @@
+//! `plimsoll serve`
+
+use std::process::ExitCode;
+
+use super::{Flags, refuse};
+use crate::proxy::{decide::Decide, lifecycle, log};
+
+#[derive(clap::Args)]
+pub struct Serve {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl Serve {
+    pub fn run(self) -> ExitCode {
+        let (config, file) = match self.flags.load() {
+            Ok(loaded) => loaded,
+            Err(problem) => return refuse(&problem),
+        };
+        log::init(&config.log);
+        let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                eprintln!("plimsoll: cannot start: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        // An admin address that differs from the default was asked for, wherever it was said.
+        let admin_is_asked_for = self.flags.admin.is_some() || config.admin != crate::config::Config::default().admin;
+        let end = runtime.block_on(async {
+            let running = lifecycle::start(&config, Decide::default(), admin_is_asked_for).await.map_err(|problem| {
+                // Files that the configuration names are opened at the start; blame the file that names them.
+                refuse(&crate::config::Problem { file: file.clone(), ..problem })
+            })?;
+            lifecycle::run(running).await.map_err(|error| {
+                eprintln!("plimsoll: {error}");
+                ExitCode::FAILURE
+            })
+        });
+        runtime.shutdown_background();
+        end.map_or_else(|code| code, |()| ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,127 @@
+//! When and how hard requests are compacted. The same keys stand in `[policy]`, in a route's `policy` and in a model's `policy`.
+
+use serde::{Deserialize, Serialize};
+
+use super::Problem;
+pub use crate::budget::{Hygiene, Preflight};
+use crate::{
+    budget::Gates,
+    compact::Knobs,
+    decide::{self, Mode},
+};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    pub mode: Mode,
+    /// Refuse what cannot be brought under the window, instead of sending it as it came.
+    pub strict: bool,
+    /// Tokens that fit; 0: by the model's name.
+    pub window: u64,
+    /// Share of the window that a compaction aims for.
+    pub target: f64,
+    pub hygiene: Hygiene,
+    pub preflight: Preflight,
+    pub limits: Limits,
+    pub compact: Knobs,
+    pub overflow: Overflow,
+}
+
+/// Budgets that are not tokens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of the messages; 0: no limit.
+    pub bytes: u64,
+    /// Pictures and documents; 0: no limit.
+    pub media: u32,
+    /// Messages; 0: no limit.
+    pub messages: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            mode: Mode::On,
+            strict: false,
+            window: 0,
+            target: 0.45,
+            hygiene: Hygiene::default(),
+            preflight: Preflight::default(),
+            limits: Limits::default(),
+            compact: Knobs::default(),
+            overflow: Overflow::default(),
+        }
+    }
+}
+
+/// What happens when the provider itself says "too long".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Overflow {
+    /// Compact harder and ask once more.
+    pub retry: bool,
+    /// Also where a 429 says that this one request is over the rate limit.
+    pub rate_ceiling_429: bool,
+}
+
+impl Default for Overflow {
+    fn default() -> Self {
+        Overflow { retry: true, rate_ceiling_429: false }
+    }
+}
+
+impl Policy {
+    /// The defaults as a table, under which overlays are laid.
+    pub fn table(&self) -> toml::Table {
+        toml::Table::try_from(self).unwrap_or_default()
+    }
+
+    /// This policy with `overlays` laid over it in turn, key by key.
+    pub fn overlaid<'a>(&self, overlays: impl IntoIterator<Item = &'a toml::Table>) -> Result<Policy, toml::de::Error> {
+        let mut table = self.table();
+        overlays.into_iter().for_each(|overlay| merge(&mut table, overlay));
+        table.try_into()
+    }
+
+    /// The policy as the core reads it.
+    pub fn decisions(&self) -> decide::Policy {
+        let Limits { bytes, media, messages } = self.limits;
+        decide::Policy {
+            mode: self.mode,
+            strict: self.strict,
+            gates: Gates {
+                hygiene: self.hygiene.clone(),
+                preflight: self.preflight.clone(),
+                target: self.target,
+                max_bytes: bytes,
+                max_media: media,
+                max_messages: messages,
+            },
+            compact: self.compact.clone(),
+        }
+    }
+
+    pub(super) fn check(&self, at: &str) -> Result<(), Problem> {
+        let share = |key: &str, value: f64| match value > 0.0 && value <= 1.0 {
+            true => Ok(()),
+            false => Err(Problem::value(&format!("{at}.{key}"), value, "a share of the window, above 0 and at most 1")),
+        };
+        share("target", self.target)?;
+        share("hygiene.threshold", self.hygiene.threshold)?;
+        match self.preflight.safety >= 1.0 && self.preflight.safety <= 10.0 {
+            true => Ok(()),
+            false => Err(Problem::value(&format!("{at}.preflight.safety"), self.preflight.safety, "a factor from 1 to 10")),
+        }
+    }
+}
+
+/// Lays `overlay` over `base`: tables are merged, everything else is replaced.
+pub(super) fn merge(base: &mut toml::Table, overlay: &toml::Table) {
+    for (key, value) in overlay {
+        match (base.get_mut(key), value) {
+            (Some(toml::Value::Table(below)), toml::Value::Table(above)) => merge(below, above),
+            _ => drop(base.insert(key.clone(), value.clone())),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+use super::{file::parse, *};
+
+fn keys(table: &toml::Table, at: &str, out: &mut Vec<String>) {
+    for (key, value) in table {
+        let path = format!("{at}{key}");
+        match value {
+            toml::Value::Table(inner) if !inner.is_empty() => keys(inner, &format!("{path}."), out),
+            _ => out.push(path),
+        }
+    }
+}
+
+fn paths(value: &impl serde::Serialize) -> Vec<String> {
+    let mut out = Vec::new();
+    keys(&toml::Table::try_from(value).unwrap(), "", &mut out);
+    out
+}
+
+#[test]
+fn the_reference_says_every_default_and_nothing_else() {
+    assert_eq!(parse(REFERENCE).unwrap(), Config::default());
+    let mut said = Vec::new();
+    keys(&REFERENCE.parse().unwrap(), "", &mut said);
+    let mut fields = paths(&Config::default());
+    // Lists have no default entries; their examples are looked at below.
+    fields.retain(|field| field != "route" && field != "model");
+    said.sort();
+    fields.sort();
+    assert_eq!(said, fields);
+}
+
+#[test]
+fn the_reference_has_a_sentence_for_every_knob() {
+    let lines: Vec<&str> = REFERENCE.lines().collect();
+    let mut knobs = 0;
+    for pair in lines.windows(2) {
+        if let Some((key, _)) = pair[1].split_once(" = ").filter(|_| !pair[1].starts_with('#')) {
+            assert!(pair[0].starts_with("# ") && pair[0].ends_with(['.', ')']), "{key} has no sentence: {}", pair[0]);
+            knobs += 1;
+        }
+    }
+    assert_eq!(knobs, paths(&Config::default()).len() - 2);
+}
+
+#[test]
+fn the_examples_in_the_reference_show_every_key_of_a_list() {
+    let example: String = REFERENCE
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| line.starts_with("[[") || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let config = parse(&example).unwrap();
+    let table: toml::Table = example.parse().unwrap();
+    for (list, fields) in [("route", paths(&Route::default())), ("model", paths(&Model::default()))] {
+        let shown = table[list].as_array().unwrap()[0].as_table().unwrap();
+        assert_eq!(shown.keys().collect::<std::collections::BTreeSet<_>>(), fields.iter().collect(), "{list}");
+    }
+    assert!(config.model[0].matches("claude-opus-4-8"));
+}
+
+#[test]
+fn overlays_reach_every_policy_knob() {
+    let config = parse("[[model]]\nname = \"m*\"\npolicy = { preflight = { reserve = \"request\" }, target = 0.5 }\n").unwrap();
+    let policy = config.policy.overlaid([&config.model[0].policy]).unwrap();
+    assert_eq!(policy.preflight.reserve, Reserve::Request);
+    assert_eq!(policy.target, 0.5);
+    assert_eq!(policy.preflight.soft, Preflight::default().soft);
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_key_and_remedy() {
+    let check = |text: &str, key: &str, what: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plimsoll.toml");
+        std::fs::write(&file, text).unwrap();
+        let problem = load(Some(&file), &Overrides::default()).unwrap_err();
+        assert_eq!((problem.file.as_deref(), problem.key.as_str()), (Some(file.as_path()), key), "{problem}");
+        assert!(problem.what.contains(what), "{problem}");
+    };
+    check("listn = \"127.0.0.1:1\"", "listn", "did you mean listen?");
+    check("[policy.hygiene]\nfracton = 1", "policy.hygiene.fracton", "did you mean threshold? known here: threshold, min_messages");
+    check("[policy]\ntarget = 45", "policy.target", "45 is not accepted; expected a share of the window");
+    check("[policy]\nwindow = \"big\"", "", "invalid type: string \"big\", expected u64");
+    check("[policy.preflight]\nreserve = \"some\"", "", "expected a number of tokens or \"request\"");
+    check("websocket = \"maybe\"", "", "unknown variant `maybe`, expected `refuse` or `tunnel`");
+    check("listen = \"localhost\"", "listen", "expected an address and port");
+    check("admin = \"on\"", "admin", "or \"off\"");
+    check("upstream = \"api.openai.com\"", "upstream", "expected a URL such as");
+    check("upstream = \"https://me:secret@host\"", "upstream", "credentials come from the agent");
+    check("grace = -1", "grace", "expected a number of seconds");
+    check("[tls]\nkey = \"k.pem\"", "tls", "needed together");
+    check("[[route]]\nupstream = \"http://h\"\npath = \"x/\"", "route.0.path", "expected a path such as");
+    check(
+        "[[route]]\nupstream = \"http://h\"\npath = \"/x\"\npolicy.preflight.sof = 1",
+        "route.0.policy.preflight.sof",
+        "did you mean soft?",
+    );
+    check(
+        "[[route]]\nupstream = \"http://h\"\npath = \"/x\"\nconnection.http2 = \"often\"",
+        "route.0.connection",
+        "unknown variant `often`",
+    );
+    check("[[model]]\nname = \"m\"\npolicy = { target = 2.0 }", "model.0.policy.target", "share of the window");
+    check("[[model]]\npolicy = { target = 0.5 }", "model.0.name", "is missing");
+    check("= 1", "", "not TOML");
+}
+
+#[test]
+fn a_wrong_flag_is_refused_without_blaming_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("empty.toml");
+    std::fs::write(&file, "").unwrap();
+    let problem = load(Some(&file), &Overrides { listen: Some("nowhere".into()), ..Overrides::default() }).unwrap_err();
+    assert_eq!((problem.file, problem.key.as_str()), (None, "listen"));
+}
+
+#[test]
+fn a_window_from_the_command_line_wins_over_patterns() {
+    let mut config = parse("[policy]\nwindow = 1\n[[model]]\nname = \"m\"\npolicy = { window = 2, target = 0.5 }").unwrap();
+    Overrides { window: Some(3), ..Overrides::default() }.apply(&mut config);
+    let policy = config.policy.overlaid([&config.model[0].policy]).unwrap();
+    assert_eq!((policy.window, policy.target), (3, 0.5));
+}
+
+#[test]
+fn model_patterns_match_whole_names() {
+    let check = |pattern: &str, yes: &[&str], no: &[&str]| {
+        let model = Model { name: pattern.into(), ..Model::default() };
+        yes.iter().for_each(|name| assert!(model.matches(name), "{pattern} {name}"));
+        no.iter().for_each(|name| assert!(!model.matches(name), "{pattern} {name}"));
+    };
+    check("gpt-5", &["gpt-5"], &["gpt-5.1", "a-gpt-5", ""]);
+    check("gpt-5*", &["gpt-5", "gpt-5.1-mini"], &["gpt-4"]);
+    check("*-mini", &["gpt-5-mini", "-mini"], &["gpt-5-mini-x", "mini"]);
+    check("a*b*c", &["abc", "aXbYc", "abbcc"], &["ac", "acb"]);
+    check("*", &["", "anything"], &[]);
+}

@@ -1,0 +1,127 @@
+//! What a request is, before its body is read.
+
+use std::sync::Arc;
+
+use http::{Extensions, HeaderMap, Method, header::AUTHORIZATION, request::Parts, uri::PathAndQuery};
+
+use super::{
+    decide::{Incoming, Tenant},
+    headers,
+    routes::{Route, Routes},
+    steer::{Compact, Steer},
+    target,
+};
+use crate::wire::Format;
+
+/// Headers that say who pays.
+const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+
+pub struct Call {
+    pub method: Method,
+    /// As the agent spelt it, without its query.
+    pub path: String,
+    /// What upstream is asked for.
+    pub target: PathAndQuery,
+    pub headers: HeaderMap,
+    pub extensions: Extensions,
+    pub route: Arc<Route>,
+    /// The API that the path names, in whose words errors are told.
+    pub format: Option<Format>,
+    /// The format to read the body in; nothing where it passes unread.
+    pub reads: Option<Format>,
+    pub steer: Steer,
+    pub tenant: Tenant,
+    pub is_upgrade: bool,
+    pub takes_trailers: bool,
+}
+
+impl Call {
+    /// Nothing for a target that cannot be asked for upstream. `key` is what tenants are hashed with.
+    pub fn of(request: Parts, routes: &Routes, key: &[u8; 32]) -> Option<Call> {
+        let path = request.uri.path();
+        let (route, rest) = routes.of(path, &request.headers);
+        let steer = Steer::of(&request.headers);
+        // A body under a SigV4 signature cannot be changed by anybody.
+        let signed = request.headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-HMAC"));
+        let reads = request.method == Method::POST && !signed && steer.compact != Compact::Off;
+        Some(Call {
+            target: target::join(&route.pool.base, rest, request.uri.query()).ok()?,
+            format: route.format.of(path).or_else(|| Format::of_path(path)),
+            reads: route.format.of(path).filter(|_| reads),
+            steer,
+            tenant: tenant(&request.headers, key),
+            is_upgrade: headers::is_upgrade(&request.headers),
+            takes_trailers: headers::takes_trailers(&request.headers),
+            route: route.clone(),
+            path: path.to_owned(),
+            method: request.method,
+            headers: request.headers,
+            extensions: request.extensions,
+        })
+    }
+
+    /// The call as compaction sees it.
+    pub fn incoming<'a>(&'a self, format: Format, body: &'a bytes::Bytes) -> Incoming<'a> {
+        Incoming {
+            format,
+            body,
+            tenant: self.tenant,
+            upstream: self.route.pool.base.authority.as_str(),
+            policies: &self.route.policies,
+            steer: &self.steer,
+        }
+    }
+}
+
+fn tenant(headers: &HeaderMap, key: &[u8; 32]) -> Tenant {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    for name in CREDENTIALS {
+        for value in headers.get_all(name) {
+            hasher.update(name.as_bytes()).update(b"\0").update(value.as_bytes()).update(b"\0");
+        }
+    }
+    Tenant(*hasher.finalize().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(method: &str, uri: &str, pairs: &[(&'static str, &'static str)]) -> Option<Call> {
+        let routes = Routes::new(&crate::config::Config::default()).unwrap();
+        let mut request = http::Request::builder().method(method).uri(uri);
+        for (name, value) in pairs {
+            request = request.header(*name, *value);
+        }
+        Call::of(request.body(()).unwrap().into_parts().0, &routes, &[7; 32])
+    }
+
+    #[test]
+    fn only_unsigned_posts_to_chat_paths_are_read() {
+        let reads = |method: &str, uri: &str, pairs: &[(&'static str, &'static str)]| call(method, uri, pairs).unwrap().reads;
+        assert_eq!(reads("POST", "/v1/messages?beta=true", &[]), Some(Format::Messages));
+        assert_eq!(reads("POST", "/responses", &[]), Some(Format::Responses));
+        assert_eq!(reads("GET", "/v1/chat/completions", &[]), None);
+        assert_eq!(reads("POST", "/v1/messages/count_tokens", &[]), None);
+        assert_eq!(reads("POST", "/v1/responses/compact", &[]), None);
+        assert_eq!(reads("POST", "/v1/messages", &[("authorization", "AWS4-HMAC-SHA256 Credential=x")]), None);
+        assert_eq!(reads("POST", "/v1/messages", &[("x-plimsoll-compact", "off")]), None);
+    }
+
+    #[test]
+    fn the_agent_cannot_choose_the_upstream() {
+        for uri in ["http://evil.example/v1/chat/completions", "/v1/chat/completions"] {
+            let call = call("POST", uri, &[("host", "evil.example"), ("x-forwarded-host", "evil.example")]).unwrap();
+            assert_eq!((call.route.pool.base.authority.as_str(), call.target.as_str()), ("api.openai.com", "/v1/chat/completions"));
+        }
+        assert_eq!(call("GET", "//evil.example/v1/models", &[]).unwrap().target.as_str(), "//evil.example/v1/models");
+    }
+
+    #[test]
+    fn a_tenant_is_its_credential_and_nothing_else() {
+        let of = |pairs: &[(&'static str, &'static str)]| call("POST", "/v1/messages", pairs).unwrap().tenant;
+        assert_eq!(of(&[("x-api-key", "a"), ("user-agent", "x")]), of(&[("x-api-key", "a"), ("user-agent", "y")]));
+        assert_ne!(of(&[("x-api-key", "a")]), of(&[("x-api-key", "b")]));
+        assert_ne!(of(&[("x-api-key", "a")]), of(&[("authorization", "a")]));
+    }
+}

@@ -1,0 +1,185 @@
+//! The seam between carrying requests and compacting them.
+//!
+//! The transport asks here, at fixed points of an exchange, what to send; it knows nothing of why. What is decided is decided by the core
+//! ([`crate::decide`]); here it is told the time, the tenant and the window.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::{
+    routes::Policies,
+    steer::{Compact, Steer},
+};
+use crate::budget::{Window, models};
+use crate::conversation::Fingerprint;
+use crate::decide::{self as core, Decider, Refusal};
+use crate::wire::{
+    Format, Request,
+    overflow::{Class, Classified},
+    usage::Usage,
+};
+
+pub use crate::decide::{Report, Ticket};
+
+/// A chat request as it came.
+pub struct Incoming<'a> {
+    pub format: Format,
+    /// Decoded. Empty in [`Decide::learn`]: no body is kept while its answer streams.
+    pub body: &'a Bytes,
+    pub tenant: Tenant,
+    /// Host and port that it goes to.
+    pub upstream: &'a str,
+    pub policies: &'a Policies,
+    pub steer: &'a Steer,
+}
+
+/// Whose request it is: a keyed hash of the credential, which cannot be turned back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tenant(pub [u8; 32]);
+
+/// What is sent instead of what came.
+pub enum Decision {
+    Pass(Report),
+    Send { body: Bytes, report: Report, ticket: Ticket },
+    Refuse { status: u16, message: String },
+}
+
+/// Decides what is sent.
+pub struct Decide {
+    core: Decider,
+    started: Instant,
+    script: Option<Arc<dyn Script>>,
+}
+
+impl Default for Decide {
+    fn default() -> Self {
+        const LEDGER_BYTES: u64 = 256 << 20;
+        const LEDGER_SECONDS: u64 = 24 * 3600;
+        const MEMO_BYTES: usize = 32 << 20;
+        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES), started: Instant::now(), script: None }
+    }
+}
+
+/// What a test makes the decisions be.
+#[doc(hidden)]
+pub trait Script: Send + Sync {
+    fn before_send(&self, _: &Incoming) -> Decision {
+        Decision::Pass(Report::default())
+    }
+    fn after_overflow(&self, _: &Incoming, _sent: &Bytes, _: &Classified) -> Option<(Bytes, Report, Ticket)> {
+        None
+    }
+    fn quarantine(&self, _: Ticket) {}
+    fn learn(&self, _: &Incoming, _: &Report, _: Option<Usage>, _limit: Option<u64>) {}
+}
+
+impl Decide {
+    #[doc(hidden)]
+    pub fn scripted(script: Arc<dyn Script>) -> Decide {
+        Decide { script: Some(script), ..Decide::default() }
+    }
+
+    /// What to send for a request that came. May take milliseconds.
+    pub fn before_send(&self, incoming: &Incoming) -> Decision {
+        if let Some(script) = &self.script {
+            return script.before_send(incoming);
+        }
+        let call = match self.call(incoming) {
+            Ok(call) => call,
+            Err(cause) => return Decision::Pass(Report { cause: Some(cause), ..Report::default() }),
+        };
+        match self.core.before_send(&call) {
+            core::Decision::Pass(report) => Decision::Pass(report),
+            core::Decision::Send(core::Rewrite { body, report, ticket }) => Decision::Send { body, report, ticket },
+            core::Decision::Refuse(report) => Decision::Refuse { status: 400, message: too_long(incoming.format, &report) },
+        }
+    }
+
+    /// The one harder try after upstream said that `sent` is too long; nothing: its refusal goes down.
+    pub fn after_overflow(&self, incoming: &Incoming, sent: &Bytes, refusal: &Classified) -> Option<(Bytes, Report, Ticket)> {
+        if let Some(script) = &self.script {
+            return script.after_overflow(incoming, sent, refusal);
+        }
+        let rewrite = self.core.after_overflow(&self.call(incoming).ok()?, sent, &refused(refusal)?)?;
+        Some((rewrite.body, rewrite.report, rewrite.ticket))
+    }
+
+    /// Upstream refused our edit with something that is not an overflow.
+    pub fn quarantine(&self, ticket: Ticket) {
+        match &self.script {
+            Some(script) => script.quarantine(ticket),
+            None => self.core.quarantine(&ticket, self.now()),
+        }
+    }
+
+    /// What upstream counted, or how much it said it takes.
+    pub fn learn(&self, incoming: &Incoming, report: &Report, usage: Option<Usage>, limit: Option<u64>) {
+        if let Some(script) = &self.script {
+            return script.learn(incoming, report, usage, limit);
+        }
+        if let (Some(usage), Some((_, counted))) = (usage, report.tokens) {
+            self.core.learn_usage(incoming.upstream, &report.model, usage.input, counted);
+        }
+    }
+
+    fn call(&self, incoming: &Incoming) -> Result<core::Call, &'static str> {
+        let request = Request::read(incoming.format, incoming.body.clone()).map_err(|unreadable| unreadable.name())?;
+        let policy = incoming.policies.of(request.model());
+        let told = incoming.steer.window.or(Some(policy.window)).filter(|window| *window > 0);
+        let window = told.map(|tokens| Window { tokens, separate_output: false }).or_else(|| models::window(request.model()));
+        let mut tenant = [0; 16];
+        tenant.copy_from_slice(&incoming.tenant.0[..16]);
+        Ok(core::Call {
+            request,
+            tenant: Fingerprint(tenant),
+            upstream: incoming.upstream.into(),
+            policy: policy.decisions.clone(),
+            steer: match incoming.steer.compact {
+                Compact::Auto => core::Steer::Default,
+                Compact::Off => core::Steer::Off,
+                Compact::Now => core::Steer::Now,
+                Compact::Defer => core::Steer::Defer,
+            },
+            window,
+            now: self.now(),
+        })
+    }
+
+    /// Seconds since the start; the ledger only compares them.
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+}
+
+fn refused(classified: &Classified) -> Option<Refusal> {
+    let kind = match classified.class {
+        Class::Input => core::Kind::Input,
+        Class::InputPlusOutput => core::Kind::InputPlusOutput,
+        Class::Bytes => core::Kind::Bytes,
+        Class::RateCeiling => core::Kind::RateCeiling,
+        Class::None => return None,
+    };
+    Some(Refusal {
+        kind,
+        limit: classified.limit,
+        requested: classified.requested,
+        output: classified.output,
+        scope_is_input: true,
+        lower_bound: false,
+    })
+}
+
+/// What an agent is told where the policy is to refuse: the words by which agents know to compact themselves.
+fn too_long(format: Format, report: &Report) -> String {
+    let (tokens, window) = (report.tokens.map_or(0, |(_, after)| after), report.window.unwrap_or(0));
+    match format {
+        Format::Messages => format!("prompt is too long: {tokens} tokens > {window} maximum"),
+        Format::Chat | Format::Responses => {
+            format!(
+                "This model's maximum context length is {window} tokens. However, your messages resulted in {tokens} tokens. Please reduce the length of the messages."
+            )
+        }
+    }
+}

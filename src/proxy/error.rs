@@ -1,0 +1,125 @@
+//! Errors of our own, as the agent reads them.
+//!
+//! They are JSON in the wire format of the API that was called, and name neither upstream's address nor anything the agent sent.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE, response::Parts};
+
+use crate::wire::Format;
+
+/// Why an exchange ends without an answer from upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// No connection to upstream could be made.
+    Unreachable,
+    /// Upstream took the connection and closed it before it answered.
+    Closed,
+    /// What upstream said is not HTTP.
+    Garbled,
+    /// Nobody answered the knock in time.
+    ConnectTimeout,
+    /// The head of the answer did not come in time.
+    ResponseTimeout,
+    /// The agent stopped in the middle of its request.
+    RequestTimeout,
+    /// A chat request over the limit, in bytes.
+    TooLarge(u64),
+    /// A WebSocket on a chat path.
+    UpgradeRefused,
+    /// A CONNECT: the agent does not choose where its requests go.
+    NoTunnel,
+    /// The request line or a header makes no sense.
+    Malformed,
+    /// Compaction may not let it pass (`strict`).
+    Refused { status: u16, message: String },
+    /// The connection of the agent broke while it sent its request.
+    AgentGone,
+}
+
+impl Error {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Error::Unreachable | Error::Closed | Error::Garbled => StatusCode::BAD_GATEWAY,
+            Error::ConnectTimeout | Error::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Error::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Error::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
+            Error::NoTunnel => StatusCode::METHOD_NOT_ALLOWED,
+            Error::Malformed | Error::AgentGone => StatusCode::BAD_REQUEST,
+            Error::Refused { status, .. } => StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST),
+        }
+    }
+
+    /// The word for it in logs and metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Error::Unreachable => "upstream_unreachable",
+            Error::Closed => "upstream_closed",
+            Error::Garbled => "upstream_garbled",
+            Error::ConnectTimeout => "connect_timeout",
+            Error::ResponseTimeout => "response_timeout",
+            Error::RequestTimeout => "request_timeout",
+            Error::TooLarge(_) => "too_large",
+            Error::UpgradeRefused => "upgrade_refused",
+            Error::NoTunnel => "no_tunnel",
+            Error::Malformed => "malformed",
+            Error::Refused { .. } => "refused",
+            Error::AgentGone => "agent_gone",
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Error::Unreachable => "plimsoll: the upstream API cannot be reached".into(),
+            Error::Closed => "plimsoll: the upstream API closed the connection before it answered".into(),
+            Error::Garbled => "plimsoll: the answer of the upstream API is not HTTP".into(),
+            Error::ConnectTimeout => "plimsoll: no connection to the upstream API within the connect timeout".into(),
+            Error::ResponseTimeout => "plimsoll: no answer from the upstream API within the response timeout".into(),
+            Error::RequestTimeout => "plimsoll: the request body stopped for longer than the idle timeout".into(),
+            Error::TooLarge(limit) => format!("plimsoll: the request body is over the proxy's own limit of {limit} bytes (max_chat_bytes)"),
+            Error::UpgradeRefused => "plimsoll: no WebSocket on this path; use HTTP".into(),
+            Error::NoTunnel => "plimsoll: this is not a forward proxy; use it as the base URL".into(),
+            Error::Malformed | Error::AgentGone => "plimsoll: the request is malformed".into(),
+            Error::Refused { message, .. } => message.clone(),
+        }
+    }
+
+    /// What APIs call an error of this kind.
+    fn kind(&self) -> &'static str {
+        match self.status().as_u16() {
+            413 => "request_too_large",
+            504 => "timeout_error",
+            500.. => "api_error",
+            _ => "invalid_request_error",
+        }
+    }
+
+    /// Head and body for a client of `format`; where that is unknown, in OpenAI's shape, which most clients read.
+    pub fn answer(&self, format: Option<Format>) -> (Parts, Bytes) {
+        let (mut head, ()) = Response::new(()).into_parts();
+        let body = format.unwrap_or(Format::Chat).error_body(self.kind(), &self.message());
+        head.status = self.status();
+        head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        head.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        (head, body.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_is_json_in_the_shape_of_the_api_that_was_called() {
+        let refused = Error::Refused { status: 400, message: "prompt is too long".into() };
+        for error in [Error::Unreachable, Error::ConnectTimeout, Error::TooLarge(5), Error::UpgradeRefused, Error::Malformed, refused] {
+            for format in Format::ALL.map(Some).into_iter().chain([None]) {
+                let (head, body) = error.answer(format);
+                assert!(head.status.as_u16() >= 400);
+                let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
+                assert!(!json["error"]["message"].as_str().unwrap().is_empty() && json["error"]["type"].is_string());
+                assert_eq!(json["type"] == "error", format == Some(Format::Messages));
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The one line that is logged for each exchange. It holds numbers, names and sizes, never a credential or a word of a message.
+
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+
+use super::{call::Call, decide::Report};
+use crate::wire::usage::Usage;
+
+/// Filled in as the exchange goes on, written when it is dropped, which also happens when the agent leaves.
+pub struct Line {
+    started: Instant,
+    method: String,
+    path: String,
+    route: String,
+    format: &'static str,
+    pub report: Report,
+    pub status: Option<StatusCode>,
+    /// Bytes of the request's body as it came.
+    pub bytes_in: Option<u64>,
+    /// Bytes of the body that was sent instead.
+    pub bytes_sent: Option<u64>,
+    /// Bytes of the answer's body.
+    pub bytes_out: u64,
+    /// From the end of the request to the asking of upstream: our own work.
+    pub added: Option<Duration>,
+    /// From the beginning to the head of the answer.
+    pub first: Option<Duration>,
+    /// What was asked a second time: `harder` or `original`.
+    pub retried: Option<&'static str>,
+    /// The first connection was dead.
+    pub replayed: bool,
+    /// The rule by which upstream's refusal was told to be an overflow.
+    pub overflow: Option<&'static str>,
+    pub usage: Option<Usage>,
+    /// How it ended.
+    pub end: &'static str,
+}
+
+impl Line {
+    pub fn new(call: &Call, started: Instant) -> Line {
+        Line {
+            started,
+            method: call.method.to_string(),
+            path: call.path.clone(),
+            route: call.route.name.clone(),
+            format: call.reads.map_or("none", |format| format.name()),
+            report: Report::default(),
+            status: None,
+            bytes_in: None,
+            bytes_sent: None,
+            bytes_out: 0,
+            added: None,
+            first: None,
+            retried: None,
+            replayed: false,
+            overflow: None,
+            usage: None,
+            end: "agent_gone",
+        }
+    }
+
+    /// The head of the answer is there.
+    pub fn head(&mut self, status: StatusCode) {
+        self.status = Some(status);
+        self.first.get_or_insert(self.started.elapsed());
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let milliseconds = |duration: Duration| (duration.as_secs_f64() * 1e4).round() / 10.0;
+        tracing::info!(
+            target: "plimsoll::exchange",
+            status = self.status.map(|status| status.as_u16()),
+            method = self.method,
+            path = self.path,
+            route = self.route,
+            format = self.format,
+            model = Some(self.report.model.as_str()).filter(|model| !model.is_empty()),
+            ms = milliseconds(self.started.elapsed()),
+            ttfb_ms = self.first.map(milliseconds),
+            added_ms = self.added.map(milliseconds),
+            bytes_in = self.bytes_in,
+            bytes_sent = self.bytes_sent,
+            bytes_out = self.bytes_out,
+            trigger = self.report.trigger,
+            tokens_before = self.report.tokens.map(|(before, _)| before),
+            tokens_after = self.report.tokens.map(|(_, after)| after),
+            pressure = self.report.pressure(),
+            rungs = (!self.report.rungs.is_empty()).then(|| self.report.rungs.join(",")),
+            epoch = Some(self.report.epoch).filter(|epoch| *epoch > 0),
+            edited = self.report.edited.then_some(true),
+            cause = self.report.cause,
+            overflow = self.overflow,
+            retried = self.retried,
+            replayed = self.replayed.then_some(true),
+            tokens_in = self.usage.map(|usage| usage.input),
+            tokens_cached = self.usage.map(|usage| usage.cached),
+            tokens_out = self.usage.map(|usage| usage.output),
+            end = self.end,
+            "exchange"
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Which headers go on, in the order and spelling in which they came.
+//!
+//! The order is that of [`HeaderMap`]: names where they first came, repeated values together, in their own order. A map is always built
+//! anew and never removed from, because removing swaps the last entry into the gap. The spelling travels in the message's extensions.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{
+        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+        TRANSFER_ENCODING, UPGRADE,
+    },
+};
+
+const OWN: &str = "x-plimsoll-";
+
+/// How the body that is sent differs from the one that came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rewrite {
+    /// The length of an edited body, which is sent as identity.
+    pub length: Option<usize>,
+    /// An idempotency key stands for the body that was sent before, so a second, different body goes without it.
+    pub again: bool,
+}
+
+/// What of the agent's headers goes to an upstream called `host`.
+pub fn upward(from: &HeaderMap, host: &HeaderValue, rewrite: Rewrite) -> HeaderMap {
+    let named = Named::of(from);
+    let edited = rewrite.length.is_some();
+    let mut out = HeaderMap::with_capacity(from.len() + 2);
+    for (name, value) in from {
+        match *name {
+            HOST if !out.contains_key(HOST) => drop(out.append(HOST, host.clone())),
+            HOST | EXPECT | TRAILER => {}
+            _ if is_hop_by_hop(name) || named.contains(name) || name.as_str().starts_with(OWN) => {}
+            _ if edited && describes_body(name) || rewrite.again && name == "idempotency-key" => {}
+            _ => drop(out.append(name, value.clone())),
+        }
+    }
+    out.entry(HOST).or_insert_with(|| host.clone());
+    if let Some(length) = rewrite.length {
+        out.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    out
+}
+
+/// What of upstream's headers goes to an agent that does or does not take trailers.
+pub fn downward(from: &HeaderMap, trailers: bool) -> HeaderMap {
+    let named = Named::of(from);
+    let mut out = HeaderMap::with_capacity(from.len() + 8);
+    for (name, value) in from {
+        let passes = !is_hop_by_hop(name) && !named.contains(name) && (*name != TRAILER || trailers);
+        if passes {
+            out.append(name, value.clone());
+        }
+    }
+    out
+}
+
+/// Whether the sender takes trailers behind a chunked answer.
+pub fn takes_trailers(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(TE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|coding| coding.trim() == "trailers")
+}
+
+/// Puts back what makes a request an upgrade.
+pub fn keep_upgrade(from: &HeaderMap, to: &mut HeaderMap) {
+    for name in [CONNECTION, UPGRADE] {
+        from.get_all(&name).iter().for_each(|value| drop(to.append(name.clone(), value.clone())));
+    }
+}
+
+/// Whether the sender wants another protocol on this connection.
+pub fn is_upgrade(headers: &HeaderMap) -> bool {
+    headers.contains_key(UPGRADE) && tokens(headers).any(|token| token.eq_ignore_ascii_case("upgrade"))
+}
+
+/// Headers that are about one connection only. `Trailer` announces what comes after a chunked body and goes with it.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(*name, CONNECTION | PROXY_AUTHENTICATE | PROXY_AUTHORIZATION | TE | TRANSFER_ENCODING | UPGRADE)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+/// Headers that say something about a body's bytes which is no longer true once the body was edited.
+fn describes_body(name: &HeaderName) -> bool {
+    matches!(*name, CONTENT_ENCODING | CONTENT_LENGTH)
+        || matches!(name.as_str(), "content-md5" | "digest" | "content-digest" | "repr-digest")
+}
+
+fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim)
+}
+
+/// Names that `Connection` makes hop-by-hop. Framing and the target are not the sender's to drop that way.
+struct Named(Vec<HeaderName>);
+
+impl Named {
+    fn of(headers: &HeaderMap) -> Named {
+        let names = tokens(headers).filter_map(|token| token.parse().ok());
+        Named(names.filter(|name| !matches!(*name, CONTENT_LENGTH | HOST)).collect())
+    }
+
+    fn contains(&self, name: &HeaderName) -> bool {
+        self.0.contains(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap()))
+            .collect()
+    }
+
+    fn list(map: &HeaderMap) -> Vec<(&str, &[u8])> {
+        map.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
+    }
+
+    #[test]
+    fn order_and_values_stay_and_hop_by_hop_goes() {
+        let mut from = map(&[
+            ("host", "proxy.example"),
+            ("connection", "close, X-Drop-Me, content-length"),
+            ("x-drop-me", "1"),
+            ("a", "1"),
+            ("keep-alive", "timeout=5"),
+            ("te", "trailers"),
+            ("b", ""),
+            ("x-plimsoll-compact", "off"),
+            ("proxy-authorization", "Basic x"),
+            ("expect", "100-continue"),
+            ("content-length", "7"),
+            ("z", "last"),
+        ]);
+        from.append("a", HeaderValue::from_bytes(b"caf\xe9").unwrap());
+        let up = upward(&from, &HeaderValue::from_static("api.example:8080"), Rewrite::default());
+        assert_eq!(
+            list(&up),
+            [("host", &b"api.example:8080"[..]), ("a", b"1"), ("a", b"caf\xe9"), ("b", b""), ("content-length", b"7"), ("z", b"last")]
+        );
+    }
+
+    #[test]
+    fn an_edited_body_goes_as_identity_with_its_own_length() {
+        let from =
+            map(&[("content-encoding", "zstd"), ("content-length", "7"), ("digest", "sha-256=x"), ("idempotency-key", "k"), ("a", "1")]);
+        let host = HeaderValue::from_static("h");
+        let up = upward(&from, &host, Rewrite { length: Some(12), again: false });
+        assert_eq!(list(&up), [("idempotency-key", &b"k"[..]), ("a", b"1"), ("host", b"h"), ("content-length", b"12")]);
+        let up = upward(&from, &host, Rewrite { length: Some(12), again: true });
+        assert!(!up.contains_key("idempotency-key"));
+    }
+
+    #[test]
+    fn answers_keep_everything_but_hop_by_hop() {
+        let from = map(&[
+            ("connection", "keep-alive, x-hop"),
+            ("x-hop", "b"),
+            ("keep-alive", "t"),
+            ("server", "s"),
+            ("transfer-encoding", "chunked"),
+            ("trailer", "x-sum"),
+            ("via", "1.1 e"),
+        ]);
+        assert_eq!(list(&downward(&from, true)), [("server", &b"s"[..]), ("trailer", b"x-sum"), ("via", b"1.1 e")]);
+        assert!(!downward(&from, false).contains_key("trailer"));
+        assert!(takes_trailers(&map(&[("te", "gzip, trailers")])) && !takes_trailers(&from));
+    }
+
+    #[test]
+    fn upgrades_are_asked_for_in_both_headers() {
+        assert!(is_upgrade(&map(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")])));
+        assert!(!is_upgrade(&map(&[("connection", "keep-alive"), ("upgrade", "h2c")])));
+        assert!(!is_upgrade(&map(&[("connection", "upgrade")])));
+    }
+}

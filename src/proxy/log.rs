@@ -1,0 +1,160 @@
+//! The log: our own events only, one line each, for people on a terminal and as JSON otherwise.
+//!
+//! Libraries below us log bytes and headers at their lower levels, so nothing of theirs is ever written, whatever the level.
+
+use std::{
+    fmt::{self, Write as _},
+    io::{self, IsTerminal, Write},
+    panic,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Map, Value};
+use tracing::{
+    Event, Level, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+};
+use tracing_subscriber::{Layer, filter::Targets, layer::Context, layer::SubscriberExt, util::SubscriberInitExt};
+
+use crate::config::{self, Log, LogFormat};
+
+/// Writes the log to standard output from now on. A panic becomes a line too, with its place and without its words, which could quote
+/// anything.
+pub fn init(log: &Log) {
+    let human = match log.format {
+        LogFormat::Auto => io::stdout().is_terminal(),
+        LogFormat::Human => true,
+        LogFormat::Json => false,
+    };
+    let level = match log.level {
+        config::Level::Off => LevelFilter::OFF,
+        config::Level::Error => LevelFilter::ERROR,
+        config::Level::Warn => LevelFilter::WARN,
+        config::Level::Info => LevelFilter::INFO,
+        config::Level::Debug => LevelFilter::DEBUG,
+        config::Level::Trace => LevelFilter::TRACE,
+    };
+    let ours = Targets::new().with_target("plimsoll", level);
+    drop(tracing_subscriber::registry().with(Lines { human }.with_filter(ours)).try_init());
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|place| format!("{}:{}", place.file(), place.line()));
+        tracing::error!(place, "panic");
+    }));
+}
+
+struct Lines {
+    human: bool,
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let level = *event.metadata().level();
+        let line = if self.human { human(now, level, &fields) } else { json(now, level, fields) };
+        // Nothing can be done about a log that cannot be written.
+        drop(io::stdout().lock().write_all(line.as_bytes()));
+    }
+}
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: Map<String, Value>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        self.others.insert(field.name().to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => drop(write!(self.message, "{value:?}")),
+            _ => self.put(field, format!("{value:?}").into()),
+        }
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.into());
+    }
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+}
+
+fn json(now: Duration, level: Level, fields: Fields) -> String {
+    let mut line = Map::new();
+    line.insert("time".into(), timestamp(now).into());
+    line.insert("level".into(), level.as_str().to_ascii_lowercase().into());
+    line.insert("message".into(), fields.message.into());
+    line.extend(fields.others);
+    format!("{}\n", Value::Object(line))
+}
+
+fn human(now: Duration, level: Level, fields: &Fields) -> String {
+    let colour = match level {
+        Level::ERROR => "\x1b[31m",
+        Level::WARN => "\x1b[33m",
+        Level::INFO => "\x1b[32m",
+        _ => "\x1b[34m",
+    };
+    let time = timestamp(now);
+    let mut line = format!("\x1b[2m{}\x1b[0m {colour}{level:>5}\x1b[0m {}", &time[11..19], fields.message);
+    for (name, value) in &fields.others {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let _ = write!(line, " \x1b[2m{name}=\x1b[0m{}", value.escape_debug());
+    }
+    line.push('\n');
+    line
+}
+
+/// RFC 3339, in UTC, with milliseconds.
+fn timestamp(now: Duration) -> String {
+    let (days, second) = (now.as_secs() / 86_400, now.as_secs() % 86_400);
+    // Howard Hinnant's civil_from_days, for days after 1970.
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z", second / 3600, second / 60 % 60, second % 60, now.subsec_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_everybody_reads_them() {
+        let check = |seconds: u64, wanted: &str| assert_eq!(timestamp(Duration::from_millis(seconds * 1000 + 7)), wanted);
+        check(0, "1970-01-01T00:00:00.007Z");
+        check(951_782_400, "2000-02-29T00:00:00.007Z");
+        check(1_796_009_045, "2026-11-30T03:24:05.007Z");
+    }
+
+    #[test]
+    fn a_line_is_one_line_in_both_spellings() {
+        let others = Map::from_iter([("cause".to_owned(), Value::from("a\nb")), ("ms".to_owned(), 1.5.into())]);
+        let fields = || Fields { message: "exchange".into(), others: others.clone() };
+        for line in [json(Duration::ZERO, Level::INFO, fields()), human(Duration::ZERO, Level::WARN, &fields())] {
+            assert_eq!(line.matches('\n').count(), 1, "{line}");
+            assert!(line.contains("exchange") && line.contains("a\\nb") && line.contains("1.5"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Connections to one upstream.
+//!
+//! An HTTP/1 connection belongs to one exchange at a time and is polled by it, not by a task of its own: no hand-over between threads on
+//! the way of a byte, and an exchange that is dropped closes its connection at once. Unused ones lie still in the pool; before one is used
+//! again it is polled once, which finds out whether upstream has closed it meanwhile. HTTP/2 connections are shared and have a task each.
+
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderValue, Request, Response, StatusCode, Uri,
+    uri::{PathAndQuery, Scheme},
+};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::{
+    client::legacy::connect::HttpConnector,
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_util::either::Either;
+use tower_service::Service;
+
+use super::{error::Error, payload::Payload, tls};
+use crate::config::{Base, Connection, Http2, Problem};
+
+pub type Socket = TokioIo<Either<TcpStream, Box<TlsStream<TcpStream>>>>;
+
+pub struct Pool {
+    pub base: Base,
+    pub settings: Connection,
+    /// The value of `Host`.
+    pub host: HeaderValue,
+    origin: Uri,
+    connector: HttpConnector,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    idle: Mutex<Vec<Link>>,
+    shared: Mutex<Vec<Shared>>,
+    /// Upstream has been seen to speak HTTP/2, so one new connection will do for many requests that wait.
+    speaks_http2: AtomicBool,
+    connecting: tokio::sync::Mutex<()>,
+}
+
+/// A connection that an exchange may use.
+pub enum Carrier {
+    One(Box<Link>),
+    Many(Stream),
+}
+
+impl Carrier {
+    /// Whether it was used before, so that upstream may have closed it without our knowing.
+    pub fn is_used(&self) -> bool {
+        match self {
+            Carrier::One(link) => link.used,
+            Carrier::Many(stream) => stream.used,
+        }
+    }
+
+    pub async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Carrier::One(link) => link.send(request).await,
+            Carrier::Many(stream) => stream.sender.send_request(request).await,
+        }
+    }
+}
+
+impl Pool {
+    pub fn new(base: Base, settings: Connection) -> Result<Pool, Problem> {
+        let problem = |what: &str| Problem { file: None, key: "upstream".into(), what: format!("{base}: {what}") };
+        let tls = match base.secure {
+            true => {
+                let name = ServerName::try_from(base.host().to_owned())
+                    .map_err(|_| problem("the host is no name that a certificate could have"))?;
+                Some((TlsConnector::from(tls::client(&settings.ca_file, settings.http2)?), name))
+            }
+            false => None,
+        };
+        let scheme = if base.secure { Scheme::HTTPS } else { Scheme::HTTP };
+        let origin = Uri::builder().scheme(scheme).authority(base.authority.clone()).path_and_query("/").build();
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_keepalive(Some(Duration::from_secs(60)));
+        Ok(Pool {
+            origin: origin.map_err(|_| problem("not a URL"))?,
+            host: HeaderValue::from_str(base.authority.as_str()).map_err(|_| problem("not a host"))?,
+            connector,
+            tls,
+            settings,
+            base,
+            idle: Mutex::default(),
+            shared: Mutex::default(),
+            speaks_http2: AtomicBool::default(),
+            connecting: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// A connection that was open a moment ago, or else a new one.
+    pub async fn get(&self) -> Result<Carrier, Error> {
+        match self.used().await {
+            Some(carrier) => Ok(carrier),
+            None => self.fresh().await,
+        }
+    }
+
+    async fn used(&self) -> Option<Carrier> {
+        if let Some(stream) = self.stream(None) {
+            return Some(Carrier::Many(stream));
+        }
+        loop {
+            let mut link = lock(&self.idle).pop()?;
+            if link.idle_since.elapsed() < seconds(self.settings.pool_timeout) && poll_fn(|cx| Poll::Ready(link.is_open(cx))).await {
+                return Some(Carrier::One(Box::new(link)));
+            }
+        }
+    }
+
+    /// A place on a shared connection that was opened after `since`.
+    fn stream(&self, since: Option<Instant>) -> Option<Stream> {
+        let mut shared = lock(&self.shared);
+        shared.retain(|shared| !shared.sender.is_closed());
+        shared.iter_mut().filter(|shared| since.is_none_or(|since| shared.opened_at > since)).find_map(Shared::stream)
+    }
+
+    /// A connection that did not exist before this call.
+    pub async fn fresh(&self) -> Result<Carrier, Error> {
+        let called = Instant::now();
+        let connect = tokio::time::timeout(seconds(self.settings.connect_timeout), self.connect());
+        if !self.speaks_http2.load(Ordering::Relaxed) {
+            return connect.await.unwrap_or(Err(Error::ConnectTimeout));
+        }
+        let _turn = self.connecting.lock().await;
+        match self.stream(Some(called)) {
+            Some(stream) => Ok(Carrier::Many(stream)),
+            None => connect.await.unwrap_or(Err(Error::ConnectTimeout)),
+        }
+    }
+
+    async fn connect(&self) -> Result<Carrier, Error> {
+        let unreachable = |error: &dyn std::fmt::Display| {
+            tracing::debug!(upstream = %self.base.authority, cause = %error, "cannot connect");
+            Error::Unreachable
+        };
+        let tcp = self.connector.clone().call(self.origin.clone()).await.map_err(|error| unreachable(&error))?.into_inner();
+        let (socket, negotiated) = match &self.tls {
+            None => (Either::Left(tcp), self.settings.http2 == Http2::Always),
+            Some((tls, name)) => {
+                let stream = tls.connect(name.clone(), tcp).await.map_err(|error: io::Error| unreachable(&error))?;
+                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                (Either::Right(Box::new(stream)), http2)
+            }
+        };
+        let socket = TokioIo::new(socket);
+        match negotiated {
+            false => Link::open(socket).await.map(|link| Carrier::One(Box::new(link))),
+            true => {
+                let mut shared = Shared::open(socket).await?;
+                self.speaks_http2.store(true, Ordering::Relaxed);
+                let stream = shared.stream().ok_or(Error::Closed)?;
+                lock(&self.shared).push(shared);
+                Ok(Carrier::Many(stream))
+            }
+        }
+    }
+
+    /// Takes a connection back, if it can carry another exchange.
+    pub fn put(&self, mut link: Link, cx: &mut Context<'_>) {
+        if link.is_open(cx) {
+            link.used = true;
+            link.idle_since = Instant::now();
+            let mut idle = lock(&self.idle);
+            if idle.len() < self.settings.pool_size {
+                idle.push(link);
+            }
+        }
+    }
+
+    /// `target` at this upstream, scheme and authority included.
+    pub fn absolute(&self, target: &PathAndQuery) -> Option<Uri> {
+        let mut parts = self.origin.clone().into_parts();
+        parts.path_and_query = Some(target.clone());
+        Uri::from_parts(parts).ok()
+    }
+
+    /// Closes what has not been used for long.
+    pub fn prune(&self) {
+        let limit = seconds(self.settings.pool_timeout);
+        let old: Vec<Link> = lock(&self.idle).extract_if(.., |link| link.idle_since.elapsed() >= limit).collect();
+        drop(old);
+        lock(&self.shared).retain(|shared| shared.is_busy() || shared.used_at.elapsed() < limit);
+    }
+}
+
+/// An HTTP/1 connection.
+pub struct Link {
+    sender: http1::SendRequest<Payload>,
+    /// Nothing once it has ended.
+    connection: Option<http1::Connection<Socket, Payload>>,
+    used: bool,
+    idle_since: Instant,
+}
+
+impl Link {
+    async fn open(socket: Socket) -> Result<Link, Error> {
+        let (sender, connection) =
+            http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
+        Ok(Link { sender, connection: Some(connection), used: false, idle_since: Instant::now() })
+    }
+
+    async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+        let mut answer = pin!(self.sender.send_request(request));
+        let connection = &mut self.connection;
+        poll_fn(|cx| {
+            let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());
+            let polled = answer.as_mut().poll(cx);
+            if ended && !matches!(&polled, Poll::Ready(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
+                // Dropping it tells whoever still waits for something. After an upgrade it holds the socket.
+                *connection = None;
+                return if polled.is_pending() { answer.as_mut().poll(cx) } else { polled };
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Lets the connection read and write.
+    pub fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && Pin::new(connection).poll(cx).is_ready()
+        {
+            self.connection = None;
+        }
+    }
+
+    fn is_open(&mut self, cx: &mut Context<'_>) -> bool {
+        self.poll(cx);
+        self.connection.is_some() && self.sender.is_ready()
+    }
+
+    /// The bare socket after an upgrade, and what upstream has already said on it.
+    pub fn into_upgraded(mut self) -> Option<(Socket, Bytes)> {
+        self.connection.take().map(|connection| {
+            let parts = connection.into_parts();
+            (parts.io, parts.read_buf)
+        })
+    }
+}
+
+/// An HTTP/2 connection.
+struct Shared {
+    sender: http2::SendRequest<Payload>,
+    streams: Arc<AtomicUsize>,
+    /// How many streams upstream allows at once.
+    limit: Arc<AtomicUsize>,
+    used: bool,
+    opened_at: Instant,
+    used_at: Instant,
+}
+
+/// A place on an HTTP/2 connection.
+pub struct Stream {
+    sender: http2::SendRequest<Payload>,
+    _place: Place,
+    used: bool,
+}
+
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    async fn open(socket: Socket) -> Result<Shared, Error> {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30))).keep_alive_timeout(Duration::from_secs(20));
+        // Windows large enough that an upload or answer of megabytes is not held up by round trips.
+        builder.initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
+        let (sender, mut connection) = builder.handshake::<_, Payload>(socket).await.map_err(|_| Error::Unreachable)?;
+        let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
+        let told = limit.clone();
+        tokio::spawn(poll_fn(move |cx| {
+            let end = Pin::new(&mut connection).poll(cx);
+            told.store(connection.current_max_send_streams(), Ordering::Relaxed);
+            end.map(drop)
+        }));
+        let now = Instant::now();
+        Ok(Shared { sender, streams: Arc::default(), limit, used: false, opened_at: now, used_at: now })
+    }
+
+    /// A place, unless all that upstream allows are taken: answers last minutes, a request must not wait for one to end.
+    fn stream(&mut self) -> Option<Stream> {
+        if self.streams.load(Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        self.used_at = Instant::now();
+        let used = std::mem::replace(&mut self.used, true);
+        Some(Stream { sender: self.sender.clone(), _place: Place(self.streams.clone()), used })
+    }
+
+    fn is_busy(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) > 0
+    }
+}
+
+pub fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds.max(0.0))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,189 @@
+//! What an exchange says to the agent, and to upstream on its behalf.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response::Parts};
+use http_body::Frame;
+use hyper::body::Incoming;
+
+use super::{
+    Proxy,
+    call::Call,
+    decide::{self, Decide},
+    downstream::{Broken, Down},
+    error::Error,
+    events::Line,
+    headers::{self, Rewrite},
+    payload::Payload,
+    relay::Held,
+    tap::Tap,
+    upload,
+    upstream::{self, Answer, Ask, Cut},
+};
+use crate::wire::Format;
+
+/// Bodies over this many bytes are considered outside the threads that carry bytes.
+const OFF_THREAD: usize = 64 << 10;
+
+pub struct Reply {
+    pub proxy: Arc<Proxy>,
+    pub call: Arc<Call>,
+    pub line: Line,
+    down: Down,
+    /// What the agent is still sending of a body that is not wanted.
+    pub unread: Option<Incoming>,
+}
+
+impl Reply {
+    pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, down: Down, started: Instant) -> Reply {
+        Reply { proxy, line: Line::new(&call, started), call, down, unread: None }
+    }
+
+    /// Asks upstream what the agent asked, with this body.
+    pub async fn ask(&mut self, payload: Payload, rewrite: Rewrite) -> Result<Answer, Error> {
+        let Call { method, target, headers, extensions, is_upgrade, .. } = &*self.call;
+        if let Payload::Whole(body) = &payload {
+            self.line.bytes_sent = Some(body.len() as u64);
+        }
+        let ask = Ask { method, target, headers, extensions, rewrite, upgrade: *is_upgrade };
+        let answer = upstream::send(&self.call.route.pool, &ask, payload).await?;
+        self.line.replayed |= answer.replayed;
+        self.line.head(answer.head.status);
+        Ok(answer)
+    }
+
+    /// Puts a question about a body to `decide`, away from here if the body is large. A panic is no answer.
+    pub async fn consider<T: Send + 'static>(
+        &self,
+        format: Format,
+        body: &Bytes,
+        question: impl FnOnce(&Decide, &decide::Incoming) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (proxy, call, body) = (self.proxy.clone(), self.call.clone(), body.clone());
+        let large = body.len() > OFF_THREAD;
+        let work = move || {
+            let incoming = call.incoming(format, &body);
+            catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
+        };
+        match large {
+            true => tokio::task::spawn_blocking(work).await.ok().flatten(),
+            false => work(),
+        }
+    }
+
+    /// Whether anything went down already.
+    pub fn began(&self) -> bool {
+        self.down.began()
+    }
+
+    /// Lets a head go down, unless one did.
+    pub fn begin(&mut self, head: &mut Parts) {
+        if self.down.began() {
+            return;
+        }
+        let (mut down, ()) = http::Response::new(()).into_parts();
+        down.status = head.status;
+        down.headers = headers::downward(&head.headers, self.call.takes_trailers);
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            headers::keep_upgrade(&head.headers, &mut down.headers);
+        }
+        // The reason phrase and the spelling of header names.
+        down.extensions = std::mem::take(&mut head.extensions);
+        if self.call.reads.is_some() && self.proxy.annotate {
+            self.annotate(&mut down.headers);
+        }
+        self.line.head(head.status);
+        self.down.begin(down);
+    }
+
+    pub async fn frame(&mut self, frame: Frame<Bytes>) {
+        self.line.bytes_out += frame.data_ref().map_or(0, Bytes::len) as u64;
+        self.down.frame(frame).await;
+    }
+
+    /// Passes an answer on to its end.
+    pub async fn pass(mut self, mut answer: Held) -> Result<(), Broken> {
+        self.begin(&mut answer.head);
+        let format = self.call.reads.filter(|_| answer.head.status == StatusCode::OK);
+        let mut tap = format.map(|format| Tap::new(format, &answer.head.headers));
+        let mut ended = answer.is_end();
+        while !ended {
+            let Some(frame) = answer.frame().await else { break };
+            let frame = frame.map_err(|cut| self.broken(cut))?;
+            if let (Some(tap), Some(data)) = (&mut tap, frame.data_ref()) {
+                tap.push(data);
+            }
+            // Nobody polls again behind a frame that is known to be the last, so the end has to be seen with it.
+            ended = frame.is_trailers() || answer.is_end();
+            self.frame(frame).await;
+        }
+        self.line.end = "complete";
+        if let Some(mut tap) = tap {
+            self.line.usage = tap.usage();
+            self.learn(None).await;
+        }
+        Ok(())
+    }
+
+    /// Tells compaction what this exchange taught: upstream's usage, or the limit that it named.
+    pub async fn learn(&self, limit: Option<u64>) {
+        if let Some(format) = self.call.reads {
+            let (report, usage) = (self.line.report.clone(), self.line.usage);
+            // The body is long gone; what is to be known of it stands in the report.
+            self.consider(format, &Bytes::new(), move |decide, incoming| decide.learn(incoming, &report, usage, limit)).await;
+        }
+    }
+
+    /// Answers with an error of our own.
+    pub async fn refuse(mut self, error: Error) -> Result<(), Broken> {
+        self.line.end = error.name();
+        self.line.head(error.status());
+        let unread = self.unread.take();
+        let end = refuse(&self.down, &error, self.call.format).await;
+        drop(self);
+        if let Some(unread) = unread {
+            upload::discard(unread).await;
+        }
+        end
+    }
+
+    fn broken(&mut self, cut: Cut) -> Broken {
+        self.line.end = match cut {
+            Cut::Closed => "upstream_broke_off",
+            Cut::Idle => "upstream_idle",
+        };
+        Broken
+    }
+
+    fn annotate(&self, headers: &mut HeaderMap) {
+        let report = &self.line.report;
+        let mut say = |name: &'static str, value: Option<String>| {
+            if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        say("x-plimsoll-trigger", report.trigger.map(str::to_owned));
+        say("x-plimsoll-tokens-before", report.tokens.map(|(before, _)| before.to_string()));
+        say("x-plimsoll-tokens-after", report.tokens.map(|(_, after)| after.to_string()));
+        say("x-plimsoll-rungs", (!report.rungs.is_empty()).then(|| report.rungs.join(",")));
+        say("x-plimsoll-epoch", (report.epoch > 0).then(|| report.epoch.to_string()));
+        say("x-plimsoll-pressure", report.pressure().map(|pressure| format!("{pressure:.2}")));
+        say("x-plimsoll-retried", self.line.retried.map(str::to_owned));
+    }
+}
+
+/// An error of our own to a call of which no more is known than this.
+pub async fn refuse(down: &Down, error: &Error, format: Option<Format>) -> Result<(), Broken> {
+    let (head, body) = error.answer(format);
+    if down.began() {
+        return Err(Broken);
+    }
+    down.begin(head);
+    down.frame(Frame::data(body)).await;
+    Ok(())
+}

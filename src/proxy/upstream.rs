@@ -1,0 +1,229 @@
+//! Asks upstream, and reads what it answers.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use http::{
+    Extensions, HeaderMap, HeaderValue, Method, Request, Uri, Version,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    response::Parts,
+    uri::PathAndQuery,
+};
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use tokio::time::Sleep;
+
+use super::{
+    error::Error,
+    headers::{self, Rewrite},
+    payload::{Again, Payload},
+    pool::{Carrier, Pool, seconds},
+};
+
+/// A connection that upstream closed unseen shows within a round trip or two. Silence that ends later than this is upstream's own failure
+/// at work that it had begun, and asking again could do that work twice.
+const STALE: Duration = Duration::from_secs(5);
+
+/// What is asked, in the agent's own words.
+pub struct Ask<'a> {
+    pub method: &'a Method,
+    pub target: &'a PathAndQuery,
+    pub headers: &'a HeaderMap,
+    /// Carries how the agent spelt its header names.
+    pub extensions: &'a Extensions,
+    pub rewrite: Rewrite,
+    pub upgrade: bool,
+}
+
+impl Ask<'_> {
+    fn request(&self, pool: &Pool, carrier: &Carrier, payload: Payload) -> Result<Request<Payload>, Error> {
+        let shared = matches!(carrier, Carrier::Many(_));
+        let mut headers = headers::upward(self.headers, &pool.host, self.rewrite);
+        match &payload {
+            _ if shared => {}
+            Payload::Whole(bytes) if !headers.contains_key(CONTENT_LENGTH) => {
+                drop(headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len())))
+            }
+            Payload::Stream(_) if !headers.contains_key(CONTENT_LENGTH) => {
+                drop(headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")))
+            }
+            _ => {}
+        }
+        if self.upgrade && !shared {
+            headers::keep_upgrade(self.headers, &mut headers);
+        }
+        let mut request = Request::new(payload);
+        *request.method_mut() = self.method.clone();
+        *request.headers_mut() = headers;
+        *request.version_mut() = if shared { Version::HTTP_2 } else { Version::HTTP_11 };
+        *request.extensions_mut() = self.extensions.clone();
+        *request.uri_mut() = match shared {
+            true => pool.absolute(self.target).ok_or(Error::Malformed)?,
+            false => Uri::from(self.target.clone()),
+        };
+        Ok(request)
+    }
+}
+
+/// The head of an answer, and its body to be read.
+pub struct Answer {
+    pub head: Parts,
+    pub body: AnswerBody,
+    /// The request went out twice, because the first connection turned out to be dead.
+    pub replayed: bool,
+}
+
+/// Sends one request. Upstream sees it once: it is sent again only where the connection, used before, ends at once and without a byte.
+pub async fn send(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<Answer, Error> {
+    let again = payload.again();
+    let started = Instant::now();
+    let carrier = pool.get().await?;
+    let used = carrier.is_used();
+    match attempt(pool, carrier, ask, payload, &again).await {
+        Err(Error::Closed) if used && started.elapsed() < STALE => {
+            let payload = again.payload().ok_or(Error::Closed)?;
+            let again = payload.again();
+            let answer = attempt(pool, pool.fresh().await?, ask, payload, &again).await?;
+            Ok(Answer { replayed: true, ..answer })
+        }
+        answer => answer,
+    }
+}
+
+async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload: Payload, again: &Again) -> Result<Answer, Error> {
+    let request = ask.request(pool, &carrier, payload)?;
+    let response = {
+        let mut answer = std::pin::pin!(carrier.send(request));
+        loop {
+            let progress = again.progress();
+            match tokio::time::timeout(seconds(pool.settings.response_timeout), &mut answer).await {
+                Ok(answer) => break answer.map_err(|error| judge(&error))?,
+                // An upload may take long as long as it moves.
+                Err(_) if again.progress() > progress => {}
+                Err(_) => return Err(Error::ResponseTimeout),
+            }
+        }
+    };
+    let (head, incoming) = response.into_parts();
+    let patience = Patience::new(seconds(pool.settings.idle_timeout));
+    let mut body = AnswerBody { incoming, carrier: Some(carrier), pool: pool.clone(), patience };
+    if body.incoming.is_end_stream() && head.status != http::StatusCode::SWITCHING_PROTOCOLS {
+        poll_fn(|cx| Poll::Ready(body.release(cx))).await;
+    }
+    Ok(Answer { head, body, replayed: false })
+}
+
+fn judge(error: &hyper::Error) -> Error {
+    tracing::debug!(cause = %error, "no answer");
+    match error {
+        error if error.is_parse() => Error::Garbled,
+        // The only thing of ours that can fail under hyper is the agent's own upload.
+        error if error.is_user() => Error::AgentGone,
+        _ => Error::Closed,
+    }
+}
+
+/// The body of an answer. Its connection goes back to the pool when the body has been read to its end, and is closed otherwise.
+pub struct AnswerBody {
+    incoming: Incoming,
+    carrier: Option<Carrier>,
+    pool: Arc<Pool>,
+    patience: Patience,
+}
+
+/// Why a body ends before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    Closed,
+    Idle,
+}
+
+impl AnswerBody {
+    /// The next frame, or nothing at the end.
+    pub async fn frame(&mut self) -> Option<Result<Frame<bytes::Bytes>, Cut>> {
+        poll_fn(|cx| self.poll_frame(cx)).await
+    }
+
+    /// Whether the last frame has been read. May say no when all that is missing is to notice the end.
+    pub fn is_end(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    /// The carrier of an upgraded connection.
+    pub fn into_carrier(self) -> Option<Carrier> {
+        self.carrier
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<bytes::Bytes>, Cut>>> {
+        let mut frame = Pin::new(&mut self.incoming).poll_frame(cx);
+        if frame.is_pending()
+            && let Some(Carrier::One(link)) = &mut self.carrier
+        {
+            link.poll(cx);
+            frame = Pin::new(&mut self.incoming).poll_frame(cx);
+        }
+        match frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.patience.touch();
+                if frame.is_trailers() || self.incoming.is_end_stream() {
+                    self.release(cx);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                tracing::debug!(cause = %error, "answer broke off");
+                self.carrier = None;
+                Poll::Ready(Some(Err(Cut::Closed)))
+            }
+            Poll::Ready(None) => {
+                self.release(cx);
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                ready!(self.patience.poll_lost(cx));
+                self.carrier = None;
+                Poll::Ready(Some(Err(Cut::Idle)))
+            }
+        }
+    }
+
+    fn release(&mut self, cx: &mut Context<'_>) {
+        if let Some(Carrier::One(link)) = self.carrier.take() {
+            self.pool.put(*link, cx);
+        }
+    }
+}
+
+/// Notices when nothing has happened for too long. The timer is set anew only when it fires, not at every frame.
+struct Patience {
+    limit: Duration,
+    touched: Instant,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Self {
+        Patience { limit, touched: Instant::now(), sleep: None }
+    }
+
+    fn touch(&mut self) {
+        self.touched = Instant::now();
+    }
+
+    fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let (limit, touched) = (self.limit, self.touched);
+            let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until((touched + limit).into())));
+            ready!(std::future::Future::poll(sleep.as_mut(), cx));
+            if touched.elapsed() >= limit {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset((touched + limit).into());
+        }
+    }
+}
