@@ -72,8 +72,14 @@ impl Goal {
             && (self.limits.max_messages == 0 || view.kept() <= self.limits.max_messages as usize)
     }
 
+    /// Over the target, but not over the trigger, nor so near to it that the next turn or two would be.
     fn is_tolerable(&self, view: &View) -> bool {
-        view.tokens() <= self.ceiling && self.fits_elsewhere(view)
+        view.tokens() <= self.tolerable() && self.fits_elsewhere(view)
+    }
+
+    fn tolerable(&self) -> u64 {
+        const ROOM: f64 = 0.10;
+        self.ceiling.saturating_sub((self.limits.window as f64 * ROOM) as u64).max(self.target)
     }
 }
 

@@ -7,10 +7,12 @@ use crate::wire::Change;
 
 /// Texts under this many tokens are left alone.
 const WORTH: u64 = 160;
+/// A person's text up to this share of the window is never cut.
+const LONG: f64 = 0.06;
 /// What stays of an output that is not among the newest, in characters at each end.
 const KEEP: usize = 160;
 
-pub fn run(view: &mut View, zones: &Zones, goal: &Goal, _knobs: &Knobs) {
+pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
     let target = goal.target.max(view.rest());
     let kept: Vec<usize> = (0..view.messages().len())
         .filter(|&message| !view.is_dropped(message) && !view.messages()[message].pinned && view.messages()[message].role != Role::System)
@@ -22,17 +24,26 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, _knobs: &Knobs) {
     let texts: Vec<(usize, usize)> =
         places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| !spoken(*message)).collect();
     cut(view, &texts, target);
-    if view.tokens() <= goal.ceiling {
+    if view.tokens() <= goal.tolerable() {
         return;
     }
-    // Nothing but words of a person is left: they are shortened only if that makes the request fit.
+    // Nothing but words of a person is left. They are shortened only where they do not fit beside system prompt and tools, and only what is long.
+    let share = |share: f64| (goal.limits.window as f64 * share) as u64;
+    let said: u64 = (0..view.messages().len())
+        .filter(|&message| spoken(message) || view.messages()[message].role == Role::System)
+        .map(|message| view.weight(message))
+        .sum();
+    if view.rest() + said <= share(knobs.running_loop) {
+        return;
+    }
     let mut words: Vec<(usize, usize)> =
         places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| spoken(*message)).collect();
     // The bulk of what people say is what they paste: the longest text gives way first.
+    words.retain(|&(message, block)| weight(view, message, block) > share(LONG));
     words.sort_by_key(|&(message, block)| std::cmp::Reverse(weight(view, message, block)));
     let weight: u64 = words.iter().map(|&(message, block)| weight(view, message, block)).sum();
     if view.tokens() - weight.min(view.tokens()) + 2 * WORTH <= goal.ceiling {
-        cut(view, &words, goal.ceiling);
+        cut(view, &words, target);
     }
 }
 

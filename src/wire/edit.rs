@@ -126,6 +126,11 @@ impl Request {
     fn write_message(&self, message: &Message, edits: &[Edit], out: &mut String) {
         let text = self.text();
         let mut splices: Vec<(Span, String)> = edits.iter().filter_map(|edit| self.splice(message, &edit.change)).collect();
+        // Where the content is one text, what is added to it and what stands in its place are one splice.
+        let added = edits.iter().find_map(|edit| if let Change::Append { text } = &edit.change { Some(text) } else { None });
+        if let (Some(added), Some(whole)) = (added, splices.iter_mut().find(|(span, _)| *span == message.content && !span.is_empty())) {
+            whole.1 = format!("{}{}", &whole.1[..whole.1.len() - 1], &json::quote(&format!("\n\n{added}"))[1..]);
+        }
         splices.sort_by_key(|(span, _)| (span.start, span.end));
         let mut at = message.span.start;
         for (span, with) in splices {
