@@ -149,7 +149,8 @@ impl Gates {
             window: window.tokens,
             hygiene: self.hygiene.enabled.then(|| (share(self.hygiene.threshold), self.hygiene.min_messages)),
             preflight: self.preflight.enabled.then(|| (room as f64 / safety) as u64),
-            target: share(self.target),
+            // What is compared with the trigger is measured as the trigger is.
+            target: (share(self.target) as f64 / safety) as u64,
             max_bytes: self.max_bytes,
             max_media: self.max_media,
             max_messages: self.max_messages,
