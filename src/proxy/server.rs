@@ -1,6 +1,6 @@
 //! Accepts connections of agents: HTTP/1.1 and HTTP/2, with or without TLS.
 
-use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use hyper::service::service_fn;
 use hyper_util::{
@@ -76,10 +76,7 @@ impl Server {
 
     async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, watcher: Watcher) {
         let proxy = self.proxy.clone();
-        let service = service_fn(move |request| {
-            let answering = proxy.answer(request);
-            async move { Ok::<_, Infallible>(answering.await?) }
-        });
+        let service = service_fn(move |request| proxy.answer(request));
         let connection = self.connections.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(cause = %error, "a connection of an agent ended");
