@@ -1,5 +1,5 @@
 //! A proxy, an upstream that does as it is told, and an agent that speaks raw HTTP, all on ports of their own.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part of it")]
 
 pub mod agent;
 pub mod script;
@@ -16,7 +16,7 @@ use plimsoll::{
 };
 
 pub use agent::{Agent, Got};
-pub use upstream::{Seen, Upstream};
+pub use upstream::Upstream;
 
 /// A proxy in this process, in front of `upstream`.
 pub async fn proxy(upstream: &Upstream) -> Running {
