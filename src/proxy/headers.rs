@@ -29,11 +29,11 @@ pub fn upward(from: &HeaderMap, host: &HeaderValue, rewrite: Rewrite) -> HeaderM
     let mut out = HeaderMap::with_capacity(from.len() + 2);
     for (name, value) in from {
         match *name {
-            HOST if !out.contains_key(HOST) => drop(out.append(HOST, host.clone())),
+            HOST if !out.contains_key(HOST) => _ = out.append(HOST, host.clone()),
             HOST | EXPECT | TRAILER => {}
             _ if is_hop_by_hop(name) || named.contains(name) || name.as_str().starts_with(OWN) => {}
             _ if edited && describes_body(name) || rewrite.again && name == "idempotency-key" => {}
-            _ => drop(out.append(name, value.clone())),
+            _ => _ = out.append(name, value.clone()),
         }
     }
     out.entry(HOST).or_insert_with(|| host.clone());
@@ -69,7 +69,9 @@ pub fn takes_trailers(headers: &HeaderMap) -> bool {
 /// Puts back what makes a request an upgrade.
 pub fn keep_upgrade(from: &HeaderMap, to: &mut HeaderMap) {
     for name in [CONNECTION, UPGRADE] {
-        from.get_all(&name).iter().for_each(|value| drop(to.append(name.clone(), value.clone())));
+        for value in from.get_all(&name) {
+            to.append(name.clone(), value.clone());
+        }
     }
 }
 

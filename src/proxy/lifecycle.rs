@@ -78,6 +78,7 @@ impl Running {
 pub async fn run(running: Running) -> io::Result<()> {
     let mut signals = Signals::new()?;
     let name = signals.next().await;
+    running.draining.begin();
     tracing::info!(signal = name, "draining");
     tokio::select! {
         complete = running.drain() => match complete {

@@ -47,7 +47,7 @@ pub struct Upload {
 
 /// What happened to an upload, known also after hyper dropped it.
 #[derive(Default)]
-struct Track {
+pub struct Track {
     /// Frames that went through.
     frames: AtomicU64,
     /// The body itself, if it was dropped before anything was taken from it.
@@ -62,6 +62,7 @@ impl Drop for Upload {
     }
 }
 
+/// Means to send a body once more.
 pub enum Again {
     Empty,
     Whole(Bytes),

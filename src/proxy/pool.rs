@@ -6,7 +6,7 @@
 
 use std::{
     future::{Future, poll_fn},
-    io,
+    io::{self, IoSlice},
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -30,7 +30,10 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::either::Either;
 use tower_service::Service;
@@ -38,7 +41,8 @@ use tower_service::Service;
 use super::{error::Error, payload::Payload, tls};
 use crate::config::{Base, Connection, Http2, Problem};
 
-pub type Socket = TokioIo<Either<TcpStream, Box<TlsStream<TcpStream>>>>;
+type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+type Socket = TokioIo<Listening>;
 
 pub struct Pool {
     pub base: Base,
@@ -58,7 +62,7 @@ pub struct Pool {
 /// A connection that an exchange may use.
 pub enum Carrier {
     One(Box<Link>),
-    Many(Stream),
+    Many(Place),
 }
 
 impl Carrier {
@@ -66,14 +70,22 @@ impl Carrier {
     pub fn is_used(&self) -> bool {
         match self {
             Carrier::One(link) => link.used,
-            Carrier::Many(stream) => stream.used,
+            Carrier::Many(place) => place.used,
+        }
+    }
+
+    /// Whether upstream has said anything since the last answer.
+    pub fn has_heard(&self) -> bool {
+        match self {
+            Carrier::One(link) => link.heard.load(Ordering::Relaxed),
+            Carrier::Many(_) => false,
         }
     }
 
     pub async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
         match self {
             Carrier::One(link) => link.send(request).await,
-            Carrier::Many(stream) => stream.sender.send_request(request).await,
+            Carrier::Many(place) => place.sender.send_request(request).await,
         }
     }
 }
@@ -83,8 +95,7 @@ impl Pool {
         let problem = |what: &str| Problem { file: None, key: "upstream".into(), what: format!("{base}: {what}") };
         let tls = match base.secure {
             true => {
-                let name = ServerName::try_from(base.host().to_owned())
-                    .map_err(|_| problem("the host is no name that a certificate could have"))?;
+                let name = ServerName::try_from(base.host().to_owned()).map_err(|_| problem("the host is no name that a certificate could have"))?;
                 Some((TlsConnector::from(tls::client(&settings.ca_file, settings.http2)?), name))
             }
             false => None,
@@ -118,8 +129,8 @@ impl Pool {
     }
 
     async fn used(&self) -> Option<Carrier> {
-        if let Some(stream) = self.stream(None) {
-            return Some(Carrier::Many(stream));
+        if let Some(place) = self.place(None) {
+            return Some(Carrier::Many(place));
         }
         loop {
             let mut link = lock(&self.idle).pop()?;
@@ -130,10 +141,10 @@ impl Pool {
     }
 
     /// A place on a shared connection that was opened after `since`.
-    fn stream(&self, since: Option<Instant>) -> Option<Stream> {
+    fn place(&self, since: Option<Instant>) -> Option<Place> {
         let mut shared = lock(&self.shared);
         shared.retain(|shared| !shared.sender.is_closed());
-        shared.iter_mut().filter(|shared| since.is_none_or(|since| shared.opened_at > since)).find_map(Shared::stream)
+        shared.iter_mut().filter(|shared| since.is_none_or(|since| shared.opened_at > since)).find_map(Shared::place)
     }
 
     /// A connection that did not exist before this call.
@@ -144,8 +155,8 @@ impl Pool {
             return connect.await.unwrap_or(Err(Error::ConnectTimeout));
         }
         let _turn = self.connecting.lock().await;
-        match self.stream(Some(called)) {
-            Some(stream) => Ok(Carrier::Many(stream)),
+        match self.place(Some(called)) {
+            Some(place) => Ok(Carrier::Many(place)),
             None => connect.await.unwrap_or(Err(Error::ConnectTimeout)),
         }
     }
@@ -156,7 +167,7 @@ impl Pool {
             Error::Unreachable
         };
         let tcp = self.connector.clone().call(self.origin.clone()).await.map_err(|error| unreachable(&error))?.into_inner();
-        let (socket, negotiated) = match &self.tls {
+        let (stream, negotiated) = match &self.tls {
             None => (Either::Left(tcp), self.settings.http2 == Http2::Always),
             Some((tls, name)) => {
                 let stream = tls.connect(name.clone(), tcp).await.map_err(|error: io::Error| unreachable(&error))?;
@@ -164,15 +175,14 @@ impl Pool {
                 (Either::Right(Box::new(stream)), http2)
             }
         };
-        let socket = TokioIo::new(socket);
         match negotiated {
-            false => Link::open(socket).await.map(|link| Carrier::One(Box::new(link))),
+            false => Link::open(stream).await.map(|link| Carrier::One(Box::new(link))),
             true => {
-                let mut shared = Shared::open(socket).await?;
+                let mut shared = Shared::open(stream).await?;
                 self.speaks_http2.store(true, Ordering::Relaxed);
-                let stream = shared.stream().ok_or(Error::Closed)?;
+                let place = shared.place().ok_or(Error::Closed)?;
                 lock(&self.shared).push(shared);
-                Ok(Carrier::Many(stream))
+                Ok(Carrier::Many(place))
             }
         }
     }
@@ -210,18 +220,21 @@ pub struct Link {
     sender: http1::SendRequest<Payload>,
     /// Nothing once it has ended.
     connection: Option<http1::Connection<Socket, Payload>>,
+    heard: Arc<AtomicBool>,
     used: bool,
     idle_since: Instant,
 }
 
 impl Link {
-    async fn open(socket: Socket) -> Result<Link, Error> {
-        let (sender, connection) =
-            http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
-        Ok(Link { sender, connection: Some(connection), used: false, idle_since: Instant::now() })
+    async fn open(stream: Stream) -> Result<Link, Error> {
+        let heard = Arc::<AtomicBool>::default();
+        let socket = TokioIo::new(Listening { stream, heard: heard.clone() });
+        let (sender, connection) = http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
+        Ok(Link { sender, connection: Some(connection), heard, used: false, idle_since: Instant::now() })
     }
 
     async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+        self.heard.store(false, Ordering::Relaxed);
         let mut answer = pin!(self.sender.send_request(request));
         let connection = &mut self.connection;
         poll_fn(|cx| {
@@ -252,11 +265,46 @@ impl Link {
     }
 
     /// The bare socket after an upgrade, and what upstream has already said on it.
-    pub fn into_upgraded(mut self) -> Option<(Socket, Bytes)> {
+    pub fn into_upgraded(mut self) -> Option<(Stream, Bytes)> {
         self.connection.take().map(|connection| {
             let parts = connection.into_parts();
-            (parts.io, parts.read_buf)
+            (parts.io.into_inner().stream, parts.read_buf)
         })
+    }
+}
+
+/// A socket that knows whether anything came from it.
+struct Listening {
+    stream: Stream,
+    heard: Arc<AtomicBool>,
+}
+
+impl AsyncRead for Listening {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.heard.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Listening {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
@@ -272,27 +320,25 @@ struct Shared {
 }
 
 /// A place on an HTTP/2 connection.
-pub struct Stream {
+pub struct Place {
     sender: http2::SendRequest<Payload>,
-    _place: Place,
+    streams: Arc<AtomicUsize>,
     used: bool,
 }
 
-struct Place(Arc<AtomicUsize>);
-
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Shared {
-    async fn open(socket: Socket) -> Result<Shared, Error> {
+    async fn open(stream: Stream) -> Result<Shared, Error> {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30))).keep_alive_timeout(Duration::from_secs(20));
         // Windows large enough that an upload or answer of megabytes is not held up by round trips.
         builder.initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
-        let (sender, mut connection) = builder.handshake::<_, Payload>(socket).await.map_err(|_| Error::Unreachable)?;
+        let (sender, mut connection) = builder.handshake::<_, Payload>(TokioIo::new(stream)).await.map_err(|_| Error::Unreachable)?;
         let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
         let told = limit.clone();
         tokio::spawn(poll_fn(move |cx| {
@@ -305,14 +351,14 @@ impl Shared {
     }
 
     /// A place, unless all that upstream allows are taken: answers last minutes, a request must not wait for one to end.
-    fn stream(&mut self) -> Option<Stream> {
+    fn place(&mut self) -> Option<Place> {
         if self.streams.load(Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed) {
             return None;
         }
         self.streams.fetch_add(1, Ordering::Relaxed);
         self.used_at = Instant::now();
         let used = std::mem::replace(&mut self.used, true);
-        Some(Stream { sender: self.sender.clone(), _place: Place(self.streams.clone()), used })
+        Some(Place { sender: self.sender.clone(), streams: self.streams.clone(), used })
     }
 
     fn is_busy(&self) -> bool {

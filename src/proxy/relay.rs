@@ -71,10 +71,6 @@ impl Held {
         !began || self.head.status == other.head.status && self.mime() == other.mime() && encoding(self) == encoding(other)
     }
 
-    pub fn into_body(self) -> AnswerBody {
-        self.body
-    }
-
     /// Reads one frame and keeps it. False at the end, at a break, and behind trailers.
     async fn read(&mut self) -> bool {
         match self.body.frame().await {

@@ -143,13 +143,11 @@ impl Reply {
     pub async fn refuse(mut self, error: Error) -> Result<(), Broken> {
         self.line.end = error.name();
         self.line.head(error.status());
-        let unread = self.unread.take();
-        let end = refuse(&self.down, &error, self.call.format).await;
-        drop(self);
-        if let Some(unread) = unread {
-            upload::discard(unread).await;
+        if let Some(unread) = self.unread.take() {
+            // Apart from this exchange, which is over as soon as its last byte is taken.
+            tokio::spawn(upload::discard(unread));
         }
-        end
+        refuse(&self.down, &error, self.call.format).await
     }
 
     fn broken(&mut self, cut: Cut) -> Broken {

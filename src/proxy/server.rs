@@ -1,6 +1,6 @@
 //! Accepts connections of agents: HTTP/1.1 and HTTP/2, with or without TLS.
 
-use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use hyper::service::service_fn;
 use hyper_util::{
@@ -21,7 +21,13 @@ use crate::config::{Config, Problem};
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 pub struct Server {
+    /// Closed when accepting ends, while connections go on.
     listener: TcpListener,
+    service: Arc<Service>,
+}
+
+/// What connections need.
+struct Service {
     tls: Option<TlsAcceptor>,
     proxy: Arc<Proxy>,
     connections: auto::Builder<TokioExecutor>,
@@ -37,7 +43,7 @@ impl Server {
             what: format!("cannot listen on {}: {error}", config.listen),
         })?;
         let tls = tls::server(&config.tls)?.map(|config: Arc<ServerConfig>| TlsAcceptor::from(config));
-        Ok(Server { listener, tls, proxy, connections: connections(config.keep_alive) })
+        Ok(Server { listener, service: Arc::new(Service { tls, proxy, connections: connections(config.keep_alive) }) })
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
@@ -46,15 +52,14 @@ impl Server {
 
     /// Accepts until told to stop.
     pub async fn run(self, draining: &Draining) {
-        let this = Arc::new(self);
         let mut stop = pin!(draining.begun());
         loop {
             let accepted = tokio::select! {
-                accepted = this.listener.accept() => accepted,
+                accepted = self.listener.accept() => accepted,
                 () = &mut stop => return,
             };
             match accepted {
-                Ok((stream, _)) => drop(tokio::spawn(this.clone().connection(stream, draining.watcher()))),
+                Ok((stream, _)) => drop(tokio::spawn(self.service.clone().connection(stream, draining.watcher()))),
                 Err(error) => {
                     // Out of file descriptors, most likely; it gets better when a connection ends.
                     tracing::warn!(cause = %error, "cannot accept");
@@ -64,6 +69,9 @@ impl Server {
         }
     }
 
+}
+
+impl Service {
     async fn connection(self: Arc<Self>, stream: TcpStream, watcher: Watcher) {
         let _ = stream.set_nodelay(true);
         let keep_alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
@@ -80,10 +88,7 @@ impl Server {
 
     async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, watcher: Watcher) {
         let proxy = self.proxy.clone();
-        let service = service_fn(move |request| {
-            let answering = proxy.answer(request);
-            async move { Ok::<_, Infallible>(answering.await?) }
-        });
+        let service = service_fn(move |request| proxy.answer(request));
         let connection = self.connections.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!(cause = %error, "a connection of an agent ended");

@@ -23,7 +23,7 @@ pub async fn run(agent: OnUpgrade, payload: Payload, mut reply: Reply) -> Result
     drop(reply);
     proxy.tunnels.spawn(async move {
         let Ok(agent) = agent.await else { return };
-        let (mut agent, mut upstream) = (TokioIo::new(agent), upstream.into_inner());
+        let (mut agent, mut upstream) = (TokioIo::new(agent), upstream);
         if agent.write_all(&said).await.is_ok() {
             join(&mut agent, &mut upstream).await;
         }

@@ -102,18 +102,27 @@ async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload:
         loop {
             let progress = again.progress();
             match tokio::time::timeout(seconds(pool.settings.response_timeout), &mut answer).await {
-                Ok(answer) => break answer.map_err(|error| judge(&error))?,
+                Ok(answer) => break answer,
                 // An upload may take long as long as it moves.
                 Err(_) if again.progress() > progress => {}
                 Err(_) => return Err(Error::ResponseTimeout),
             }
         }
     };
+    let response = response.map_err(|error| match judge(&error) {
+        // Half a head is an answer of sorts: upstream was there, and began to work.
+        Error::Closed if carrier.has_heard() => Error::Garbled,
+        error => error,
+    })?;
     let (head, incoming) = response.into_parts();
     let patience = Patience::new(seconds(pool.settings.idle_timeout));
     let mut body = AnswerBody { incoming, carrier: Some(carrier), pool: pool.clone(), patience };
     if body.incoming.is_end_stream() && head.status != http::StatusCode::SWITCHING_PROTOCOLS {
-        poll_fn(|cx| Poll::Ready(body.release(cx))).await;
+        poll_fn(|cx| {
+            body.release(cx);
+            Poll::Ready(())
+        })
+        .await;
     }
     Ok(Answer { head, body, replayed: false })
 }

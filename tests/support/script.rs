@@ -1,0 +1,61 @@
+//! Decisions that a test has made up.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use plimsoll::{
+    proxy::decide::{Decide, Decision, Incoming, Report, Script, Ticket},
+    wire::{overflow::Classified, usage::Usage},
+};
+
+/// Sends `first` instead of what came and `harder` after an overflow, and remembers what it was told.
+#[derive(Clone, Default)]
+pub struct Scripted {
+    pub first: Option<&'static str>,
+    pub harder: Option<&'static str>,
+    pub panic: bool,
+    pub told: Arc<Mutex<Told>>,
+}
+
+#[derive(Default)]
+pub struct Told {
+    pub overflows: usize,
+    pub quarantined: Vec<Ticket>,
+    pub usage: Vec<Usage>,
+    pub limits: Vec<u64>,
+    /// Bodies as they were seen.
+    pub bodies: Vec<Bytes>,
+}
+
+impl Scripted {
+    pub fn decide(&self) -> Decide {
+        Decide::scripted(Arc::new(self.clone()))
+    }
+}
+
+impl Script for Scripted {
+    fn before_send(&self, incoming: &Incoming) -> Decision {
+        assert!(!self.panic, "a rung fell");
+        self.told.lock().unwrap().bodies.push(incoming.body.clone());
+        let report = Report { trigger: Some("test"), tokens_before: Some(9), tokens_after: Some(4), rungs: vec!["cull", "digest"], ..Report::default() };
+        match self.first {
+            Some(body) => Decision::Send { body: Bytes::from_static(body.as_bytes()), report, ticket: Ticket(1) },
+            None => Decision::Pass(Report::default()),
+        }
+    }
+
+    fn after_overflow(&self, _: &Incoming, _: &Bytes, _: &Classified) -> Option<(Bytes, Report, Ticket)> {
+        self.told.lock().unwrap().overflows += 1;
+        self.harder.map(|body| (Bytes::from_static(body.as_bytes()), Report { trigger: Some("overflow"), ..Report::default() }, Ticket(2)))
+    }
+
+    fn quarantine(&self, ticket: Ticket) {
+        self.told.lock().unwrap().quarantined.push(ticket);
+    }
+
+    fn learn(&self, _: &Incoming, _: &Report, usage: Option<Usage>, limit: Option<u64>) {
+        let mut told = self.told.lock().unwrap();
+        told.usage.extend(usage);
+        told.limits.extend(limit);
+    }
+}
