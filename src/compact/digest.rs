@@ -1,41 +1,119 @@
-//! stand-in
-pub mod evidence {
-    pub fn is_error(_o: &str, failed: bool) -> bool {
-        failed
-    }
-}
+//! The digest: what takes the place of the messages between the task and the tail, without asking a model.
+//!
+//! One text of verbatim anchors. It is built in four steps, each in a file: what was said and done is **extracted** (`sentences`,
+//! `statements`, `actions`, `failures`, `identifiers`), statements that a later one replaces are **resolved** away (`subjects`,
+//! `supersede`), the budget is **spent** by worth (`worth`, `shorten`, `spend`), and what was bought is **rendered** (`render`).
+//!
+//! The same input gives the same text, whatever the language; the work is linear in the covered text. It is rebuilt from the originals
+//! every time; where only an earlier digest is left of them, that one is read back and merged (`earlier`).
+//!
+//! Deliberately absent: paraphrase. Every line is somebody's own words, shortened with "…" where room is short, with known credentials
+//! masked. What tools printed is quoted as evidence and never becomes the words of the user.
+
+mod actions;
+mod earlier;
+pub mod evidence;
+mod failures;
+mod identifiers;
+mod records;
+mod render;
+mod secrets;
+mod sentences;
+mod shorten;
+mod spend;
+mod statements;
+mod subjects;
+mod supersede;
+mod words;
+mod worth;
+
 use std::borrow::Cow;
-#[derive(Clone, Debug)]
+
+/// Who speaks in a passage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voice<'a> {
     User,
     Assistant,
-    Call { tool: &'a str },
-    Result { tool: &'a str, failed: bool },
+    /// The text is the call's arguments as JSON.
+    Call {
+        tool: &'a str,
+    },
+    /// The text is the tool's output.
+    Result {
+        tool: &'a str,
+        failed: bool,
+    },
 }
+
+/// One text of one message.
 #[derive(Clone, Debug)]
 pub struct Passage<'a> {
+    /// Index of its message in the conversation.
     pub place: usize,
     pub voice: Voice<'a>,
+    /// What pairs a call with its result; empty where there is none.
     pub call_id: &'a str,
     pub text: Cow<'a, str>,
 }
+
+/// What a digest is made of. Both lists are in the order of the conversation.
+#[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
+    /// Passages that will be gone.
     pub covered: &'a [Passage<'a>],
+    /// Passages that stay verbatim: the task, the tail. Their words are not repeated.
     pub kept: &'a [Passage<'a>],
 }
+
+/// A digest, and what it holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
+    /// Empty where nothing is worth a line or nothing fits.
     pub text: String,
+    /// By the caller's count; never over the budget.
     pub tokens: usize,
+    /// Messages it stands for, those of merged earlier digests included.
+    pub messages: usize,
+    pub written: Tally,
+    /// Records that were worth a line and found no room.
+    pub left_out: Tally,
 }
+
+/// Records by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub user: usize,
+    pub asks: usize,
+    pub assistant: usize,
+    pub errors: usize,
+    pub files: usize,
+    pub commands: usize,
+    pub identifiers: usize,
+    pub calls: usize,
+}
+
+/// The digest of `scope` in at most `budget` tokens, as `count` counts them. Pure, and as deterministic as `count` is.
 pub fn digest(scope: &Scope, budget: usize, count: &dyn Fn(&str) -> usize) -> Digest {
-    let mut text = String::from("[plimsoll] notes on earlier messages that were removed:");
-    for p in scope.covered.iter().filter(|p| matches!(p.voice, Voice::User)) {
-        let line = format!("\n- {}", p.text.chars().take(200).collect::<String>());
-        if count(&text) + count(&line) > budget {
-            break;
+    let extracted = records::extract(scope);
+    let records = records::resolve(extracted, scope);
+    let messages = records.messages;
+    let spent = spend::spend(messages, &records.list, budget, count);
+    Digest { text: spent.text, tokens: spent.tokens, messages, written: Tally::of(&spent.written), left_out: Tally::of(&spent.left_out) }
+}
+
+impl Tally {
+    fn of(records: &std::collections::HashMap<render::Section, usize>) -> Self {
+        use render::Section;
+        let number = |section: Section| records.get(&section).copied().unwrap_or(0);
+        Tally {
+            user: number(Section::User),
+            asks: number(Section::Asks),
+            assistant: number(Section::Assistant),
+            errors: number(Section::Errors),
+            files: number(Section::Files),
+            commands: number(Section::Commands),
+            identifiers: number(Section::Identifiers),
+            calls: number(Section::Calls),
         }
-        text.push_str(&line);
     }
-    let tokens = count(&text);
-    Digest { text, tokens }
 }

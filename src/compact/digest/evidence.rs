@@ -1,0 +1,301 @@
+//! Error evidence in tool output: whether there is any, and which lines of it say what went wrong.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use regex::Regex;
+
+use super::subjects::{Key, hash};
+use super::words::lines;
+
+/// Bytes looked at from the beginning and from the end of an output. Errors stand at the end of most, at the beginning of some.
+const HEAD: usize = 24 * 1024;
+const TAIL: usize = 40 * 1024;
+/// Lines of one output judged by their shape.
+const JUDGED: usize = 400;
+/// Bytes of a line that are judged and quoted.
+const LINE: usize = 320;
+
+/// Whether a tool's output is evidence of an error: `failed` says so, or a line of it has the shape of one.
+pub fn is_error(output: &str, failed: bool) -> bool {
+    failed || windows(output).iter().any(|window| candidates(window).any(|(at, _)| shape(line_at(window, at)).is_some()))
+}
+
+/// What went wrong, in lines of the output.
+pub(crate) struct Excerpt<'t> {
+    /// The line that says it.
+    pub main: &'t str,
+    /// Where, when a line near it says so.
+    pub location: Option<&'t str>,
+    /// The telling lines in order, `main` among them.
+    pub lines: Vec<&'t str>,
+    /// The same for two occurrences of one error: digits, addresses and quotations left out.
+    pub signature: Key,
+}
+
+/// Lines around the main one that may explain it.
+const BEFORE: usize = 8;
+const AFTER: usize = 4;
+const QUOTED: usize = 24;
+
+pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
+    let mut best: Option<(Shape, &str, usize)> = None;
+    for window in windows(output) {
+        let mut last_line = usize::MAX;
+        for (at, _) in candidates(window).take(JUDGED) {
+            let (start, line) = line_bounds(window, at);
+            if start == last_line {
+                continue;
+            }
+            last_line = start;
+            let Some(found) = shape(line) else { continue };
+            // In a trace the exception stands last; elsewhere the first of the strongest lines is the cause of the rest.
+            let better = best.is_none_or(|(known, known_line, _)| {
+                found > known || (found == known && (found == Shape::Log || exception(line)) && !known_line.starts_with("error"))
+            });
+            if better {
+                best = Some((found, window, start));
+            }
+        }
+    }
+    let (window, main_at) = match best {
+        Some((_, window, at)) => (window, at),
+        None if failed => {
+            let text = output.trim_start();
+            (text, 0)
+        }
+        None => return None,
+    };
+    let around = surroundings(window, main_at);
+    let main = cut(line_bounds(window, main_at).1.trim_end());
+    if main.trim().is_empty() {
+        return None;
+    }
+    let location = around.iter().copied().filter(|line| located(line)).min_by_key(|line| usize::from(foreign(line)));
+    let mut chosen: Vec<&str> = Vec::new();
+    for line in around {
+        let telling = std::ptr::eq(line.as_ptr(), main.as_ptr())
+            || shape(line).is_some()
+            || located(line)
+            || settings(line)
+            || line.trim_start().starts_with(['^', '|', '=', '>']);
+        if (telling || failed) && chosen.len() < QUOTED && !line.trim().is_empty() {
+            chosen.push(line);
+        }
+    }
+    Some(Excerpt { signature: signature(main), main: main.trim(), location: location.map(str::trim), lines: chosen })
+}
+
+fn windows(output: &str) -> Vec<&str> {
+    if output.len() <= HEAD + TAIL {
+        return vec![output];
+    }
+    let head = floor(output, HEAD);
+    let tail = floor(output, output.len() - TAIL);
+    vec![&output[..head], &output[tail..]]
+}
+
+pub(crate) fn floor(text: &str, mut at: usize) -> usize {
+    at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn candidates(window: &str) -> impl Iterator<Item = (usize, usize)> {
+    static ANCHORS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+        let anchors = include_str!("words/errors.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        AhoCorasick::builder().ascii_case_insensitive(true).build(anchors).unwrap_or_else(|_| unreachable!("the list is small"))
+    });
+    ANCHORS.find_iter(window).map(|found| (found.start(), found.end()))
+}
+
+/// How much a line tells, from least to most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Shape {
+    Summary,
+    Http,
+    Log,
+    Message,
+}
+
+fn shape(line: &str) -> Option<Shape> {
+    static SHAPES: LazyLock<Vec<(Shape, Regex)>> = LazyLock::new(|| {
+        let read = |line: &'static str| {
+            let (name, pattern) = line.split_once(' ')?;
+            let shape = match name {
+                "message" => Shape::Message,
+                "log" => Shape::Log,
+                "http" => Shape::Http,
+                _ => Shape::Summary,
+            };
+            Some((shape, Regex::new(pattern).ok()?))
+        };
+        lines(include_str!("words/shapes.txt")).filter_map(read).collect()
+    });
+    static ANY: LazyLock<Regex> = LazyLock::new(|| {
+        let all: Vec<&str> =
+            lines(include_str!("words/shapes.txt")).filter_map(|line| line.split_once(' ').map(|(_, pattern)| pattern)).collect();
+        Regex::new(&all.iter().map(|p| format!("(?:{p})")).collect::<Vec<_>>().join("|"))
+            .unwrap_or_else(|_| unreachable!("built-in shapes are valid"))
+    });
+    let line = cut(line.trim_end());
+    if !ANY.is_match(line) {
+        return None;
+    }
+    SHAPES.iter().find(|(_, pattern)| pattern.is_match(line)).map(|(shape, _)| *shape)
+}
+
+fn exception(line: &str) -> bool {
+    static HEAD: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^(?:E\s+)?(?:[\w$]+[.:]+)*[A-Z]\w*(?:Error|Exception)\b").unwrap_or_else(|_| unreachable!("valid")));
+    HEAD.is_match(line) || line.starts_with("Caused by:")
+}
+
+/// Whether a line names a place in a source file.
+pub(crate) fn located(line: &str) -> bool {
+    static PLACE: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r#"[\w./\\-]+\.[A-Za-z]{1,5}[:(]\d+|File "[^"]+", line \d+|\bline \d+"#).unwrap_or_else(|_| unreachable!("valid"))
+    });
+    PLACE.is_match(cut(line))
+}
+
+/// Frames of libraries say less than those of one's own code.
+fn foreign(line: &str) -> bool {
+    [
+        "site-packages",
+        "node_modules",
+        "/usr/lib",
+        "/rustc/",
+        "java.base",
+        "node:internal",
+        "dist-packages",
+        ".cargo/registry",
+        "/lib/python",
+    ]
+    .iter()
+    .any(|part| line.contains(part))
+}
+
+/// Whether a line holds settings with numbers: `pool_size=5`, `timeout: 30`.
+fn settings(line: &str) -> bool {
+    static SETTING: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\b[A-Za-z][\w.-]{2,40}\s?[=:]\s?\d").unwrap_or_else(|_| unreachable!("valid")));
+    SETTING.is_match(cut(line))
+}
+
+fn surroundings(window: &str, main_at: usize) -> Vec<&str> {
+    let mut before: Vec<&str> = window[..main_at].lines().rev().take(BEFORE).collect();
+    before.reverse();
+    before.into_iter().chain(window[main_at..].lines().take(AFTER + 1)).map(cut).collect()
+}
+
+fn line_at(window: &str, at: usize) -> &str {
+    line_bounds(window, at).1
+}
+
+fn line_bounds(window: &str, at: usize) -> (usize, &str) {
+    let start = window[..at].rfind('\n').map_or(0, |n| n + 1);
+    let end = window[at..].find('\n').map_or(window.len(), |n| at + n);
+    (start, &window[start..end])
+}
+
+fn cut(line: &str) -> &str {
+    if line.len() <= LINE { line } else { &line[..floor(line, LINE)] }
+}
+
+/// A line without control characters, which terminals leave in their output.
+pub(crate) fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' && chars.peek() == Some(&'[') {
+            // A colour: everything up to its letter.
+            while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+        } else if !c.is_control() || c == '\t' {
+            plain.push(if c == '\t' { ' ' } else { c });
+        }
+    }
+    plain.truncate(plain.trim_end().len());
+    plain
+}
+
+fn signature(main: &str) -> Key {
+    let mut plain = String::with_capacity(main.len());
+    let mut quoted = false;
+    for c in main.chars() {
+        quoted ^= matches!(c, '"' | '\'' | '`');
+        if !quoted && c.is_alphabetic() {
+            plain.extend(c.to_lowercase());
+        }
+    }
+    hash(&plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_many_tools_are_recognised() {
+        for output in [
+            "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nValueError: bad",
+            "src/main.rs:3:5\nerror[E0308]: mismatched types",
+            "src/app.ts(3,4): error TS2322: no",
+            "Exception in thread \"main\" java.lang.IllegalStateException: x\n\tat a.B.c(B.java:3)",
+            "panic: runtime error: index out of range [3]\n\ngoroutine 1 [running]:",
+            "thread 'main' panicked at src/lib.rs:3:4:\nboom",
+            "main.c:3:4: error: expected ';'",
+            "bash: foo: command not found",
+            "cat: x: No such file or directory",
+            "3 passed, 1 failed",
+            "FAILED tests/test_a.py::test_b - assert 1 == 2",
+            "2024-05-01 12:00:00 ERROR db: pool exhausted",
+            "HTTP/1.1 503 Service Unavailable",
+            "{\"error\": \"not allowed\"}",
+            "Error: payment amount does not add up, total price is 305, but paid 255",
+            "Command exited with code 1",
+            "<returncode>2</returncode>",
+            "PHP Fatal error:  Uncaught TypeError",
+            "Unhandled exception. System.NullReferenceException: x",
+            "ERROR:  duplicate key value violates unique constraint \"u\"",
+            "npm ERR! code ELIFECYCLE",
+            "pod/web-1   0/1   CrashLoopBackOff   5",
+            "错误：连接被拒绝",
+            "level=error msg=\"no route\"",
+            "make: *** [all] Error 2",
+        ] {
+            assert!(is_error(output, false), "{output}");
+        }
+        assert!(is_error("anything", true));
+    }
+
+    #[test]
+    fn what_only_talks_of_errors_is_none() {
+        for output in [
+            "",
+            "12 passed, 0 failed",
+            "test result: ok. 3 passed; 0 failed; 0 ignored",
+            "fn error(&self) -> Error { todo }",
+            "class FooError(Exception):\n    pass",
+            "0 errors, 2 warnings",
+            "    raise ValueError(\"x\")",
+            "if err != nil {\n\treturn err\n}",
+            "exit code: 0",
+            "docs/errors.md\nsrc/error.rs",
+            "HTTP/1.1 200 OK",
+        ] {
+            assert!(!is_error(output, false), "{output}");
+        }
+    }
+
+    #[test]
+    fn the_excerpt_holds_message_place_and_settings() {
+        let output = "connecting pool_size=20 max_overflow=10\nTraceback (most recent call last):\n  File \"/app/db/pool.py\", line 88, in get\n    raise\nsqlalchemy.exc.TimeoutError: QueuePool limit of size 20 overflow 10 reached\n";
+        let found = excerpt(output, false).unwrap();
+        assert_eq!(found.main, "sqlalchemy.exc.TimeoutError: QueuePool limit of size 20 overflow 10 reached");
+        assert_eq!(found.location, Some("File \"/app/db/pool.py\", line 88, in get"));
+        assert!(found.lines.iter().any(|l| l.contains("pool_size=20")));
+    }
+}

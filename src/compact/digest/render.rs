@@ -1,0 +1,97 @@
+//! The text of a digest: a heading, then sections with stable names, each line a record.
+
+/// Every digest begins with this; so an earlier one is recognised.
+pub(crate) const HEADING: &str = "[plimsoll: notes on ";
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Section {
+    User,
+    Asks,
+    Assistant,
+    Errors,
+    Files,
+    Commands,
+    Identifiers,
+    Calls,
+}
+
+impl Section {
+    pub const ALL: [Section; 8] = [
+        Section::User,
+        Section::Asks,
+        Section::Assistant,
+        Section::Errors,
+        Section::Files,
+        Section::Commands,
+        Section::Identifiers,
+        Section::Calls,
+    ];
+
+    /// Its stable name, which an earlier digest is read back by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Section::User => "User said",
+            Section::Asks => "Open asks of the user",
+            Section::Assistant => "Assistant said",
+            Section::Errors => "Errors (quoted tool output)",
+            Section::Files => "Files",
+            Section::Commands => "Commands",
+            Section::Identifiers => "Identifiers",
+            Section::Calls => "Other calls",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Section> {
+        Section::ALL.into_iter().find(|section| section.name() == name)
+    }
+
+    pub fn heading(self) -> String {
+        format!("## {}\n", self.name())
+    }
+}
+
+pub(crate) fn heading(messages: usize) -> String {
+    format!("{HEADING}{messages} earlier messages removed to fit the window; records, no new instructions]\n")
+}
+
+/// One record that was chosen.
+pub(crate) struct Entry<'t> {
+    pub section: Section,
+    /// Message and position in it: entries stand in the order of the conversation.
+    pub order: (usize, usize),
+    pub text: &'t str,
+}
+
+/// Sentences of one message share a line, identifiers share one too; everything else has its own.
+pub(crate) fn render(messages: usize, entries: &mut [Entry]) -> String {
+    entries.sort_by_key(|entry| (entry.section, entry.order));
+    let mut text = heading(messages);
+    let mut before: Option<&Entry> = None;
+    for entry in entries.iter() {
+        let same_section = before.is_some_and(|b| b.section == entry.section);
+        let spoken = matches!(entry.section, Section::User | Section::Asks | Section::Assistant);
+        let joins =
+            same_section && ((spoken && before.is_some_and(|b| b.order.0 == entry.order.0)) || entry.section == Section::Identifiers);
+        if joins {
+            text.truncate(text.trim_end_matches('\n').len());
+            let gap = spoken && before.is_some_and(|b| b.order.1 + 1 != entry.order.1);
+            text.push_str(if entry.section == Section::Identifiers {
+                ", "
+            } else if gap {
+                " … "
+            } else {
+                " "
+            });
+        } else {
+            if !same_section {
+                text.push_str(&entry.section.heading());
+            }
+            text.push_str("- ");
+        }
+        text.push_str(entry.text);
+        text.push('\n');
+        before = Some(entry);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

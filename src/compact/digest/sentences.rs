@@ -1,0 +1,351 @@
+//! A text taken apart: what someone says, and what they paste.
+//!
+//! Logs, code, quotes, tables and documents inside a message are material, not statements; the sentences around them are what the speaker
+//! says. Blocks that an agent's program puts into a user message are neither.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use super::words::{lines, spaceless};
+
+/// Part of a message.
+#[derive(Debug)]
+pub(crate) enum Part<'t> {
+    /// One sentence, on one line. `buried`: it stands inside a long document, so it is likely to be part of one.
+    Said { text: Cow<'t, str>, buried: bool },
+    /// Lines that were pasted, as they came.
+    Pasted(&'t str),
+}
+
+/// A message with more sentences than this is read as a document: its first and last sentences speak, the rest is buried.
+const DOCUMENT: usize = 24;
+const DOCUMENT_EDGE: usize = 4;
+
+pub(crate) fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    for spoken in without_harness(text) {
+        split(spoken, &mut parts);
+    }
+    let said = parts.iter().filter(|p| matches!(p, Part::Said { .. })).count();
+    if said > DOCUMENT {
+        let mut at = 0;
+        for part in &mut parts {
+            if let Part::Said { buried, .. } = part {
+                *buried = at >= DOCUMENT_EDGE && at + DOCUMENT_EDGE < said;
+                at += 1;
+            }
+        }
+    }
+    parts
+}
+
+/// What remains of a user's text when the blocks of the agent's program are taken out, in order.
+pub(crate) fn without_harness(text: &str) -> Vec<&str> {
+    let mut spoken = Vec::new();
+    let mut from = 0;
+    let mut at = 0;
+    while let Some(open) = text[at..].find('<').map(|o| at + o) {
+        let name_end =
+            text[open + 1..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).map_or(text.len(), |e| open + 1 + e);
+        let name = &text[open + 1..name_end];
+        at = open + 1;
+        if !is_harness(name) {
+            continue;
+        }
+        let close = format!("</{name}>");
+        // A block that never ends is a fragment of one: all that follows belongs to it.
+        let end = text[name_end..].find(&close).map_or(text.len(), |e| name_end + e + close.len());
+        spoken.push(&text[from..open]);
+        from = end;
+        at = end;
+    }
+    spoken.push(&text[from..]);
+    spoken.retain(|part| !part.trim().is_empty());
+    spoken
+}
+
+fn is_harness(name: &str) -> bool {
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| lines(include_str!("words/harness.txt")).collect());
+    name.len() > 4 && NAMES.iter().any(|known| known.strip_prefix('*').map_or(*known == name, |end| name.ends_with(end)))
+}
+
+fn split<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) {
+    let lines: Vec<Line> = Line::read(text);
+    let mut at = 0;
+    while at < lines.len() {
+        if lines[at].pasted {
+            let from = lines[at].start;
+            while at < lines.len() && (lines[at].pasted || (lines[at].blank && lines.get(at + 1).is_some_and(|next| next.pasted))) {
+                at += 1;
+            }
+            parts.push(Part::Pasted(text[from..lines[at - 1].end].trim_end()));
+        } else if lines[at].blank {
+            at += 1;
+        } else {
+            let mut paragraph: Cow<'t, str> = Cow::Borrowed(text[lines[at].start..lines[at].end].trim());
+            at += 1;
+            while at < lines.len()
+                && !lines[at].pasted
+                && !lines[at].blank
+                && continues(&paragraph, text[lines[at].start..lines[at].end].trim())
+            {
+                paragraph = Cow::Owned(format!("{paragraph} {}", text[lines[at].start..lines[at].end].trim()));
+                at += 1;
+            }
+            sentences(paragraph, parts);
+        }
+    }
+}
+
+/// A line wrapped by hand: no full stop at its end, and the next begins small.
+fn continues(line: &str, next: &str) -> bool {
+    let open = line.chars().next_back().is_some_and(|c| c.is_lowercase() || c == ',' || c.is_ascii_digit());
+    line.len() >= 50 && line.len() < 2_000 && open && next.chars().next().is_some_and(char::is_lowercase)
+}
+
+fn sentences<'t>(paragraph: Cow<'t, str>, parts: &mut Vec<Part<'t>>) {
+    let mut borders = Vec::new();
+    let mut from = 0;
+    let mut chars = paragraph.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let wide = matches!(c, '。' | '！' | '？' | '．' | '।' | '؟' | '۔' | '…');
+        if !wide && !matches!(c, '.' | '!' | '?' | ';' | '；') {
+            continue;
+        }
+        let mut end = at + c.len_utf8();
+        // Closing marks belong to the sentence that they close.
+        while let Some(&(_, next)) = chars.peek() {
+            if !matches!(next, '.' | '!' | '?' | '。' | '！' | '？' | '"' | '\'' | ')' | '”' | '’' | '」' | '』' | '）' | '*' | '…')
+            {
+                break;
+            }
+            end += next.len_utf8();
+            chars.next();
+        }
+        let rest = &paragraph[end..];
+        if rest.trim().is_empty() {
+            continue;
+        }
+        let spaced = rest.starts_with(char::is_whitespace);
+        let next = rest.trim_start().chars().next().unwrap_or(' ');
+        let breaks = match c {
+            ';' => spaced && end - from >= 40,
+            '.' => spaced && !next.is_lowercase() && !abbreviated(&paragraph[from..at]),
+            '!' | '?' => spaced,
+            '…' => spaced && !next.is_lowercase(),
+            _ => true,
+        };
+        if breaks {
+            borders.push((from, end));
+            from = end;
+        }
+    }
+    borders.push((from, paragraph.len()));
+    for (start, end) in borders {
+        let text: Cow<'t, str> = match &paragraph {
+            Cow::Borrowed(whole) => Cow::Borrowed(bare(&whole[start..end])),
+            Cow::Owned(whole) => Cow::Owned(bare(&whole[start..end]).to_owned()),
+        };
+        if text.chars().any(char::is_alphanumeric) {
+            parts.push(Part::Said { text, buried: false });
+        }
+    }
+}
+
+/// A sentence without its list mark.
+fn bare(sentence: &str) -> &str {
+    let sentence = sentence.trim();
+    for mark in ["- [ ] ", "- [x] ", "- ", "* ", "+ ", "• ", "· ", "– ", "— ", "### ", "## ", "# "] {
+        if let Some(rest) = sentence.strip_prefix(mark) {
+            return rest.trim_start();
+        }
+    }
+    sentence
+}
+
+/// "1." of a list, "e.g.", "Dr.", an initial: a full stop that ends no sentence.
+fn abbreviated(before: &str) -> bool {
+    let word = before.rsplit(char::is_whitespace).next().unwrap_or("");
+    let list_number = before.trim_start_matches(['*', '-', ' ']).len() <= 3 && !word.is_empty() && word.chars().all(|c| c.is_ascii_digit());
+    let single = word.chars().count() == 1 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c));
+    list_number
+        || single
+        || word.contains('.') && word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '.')
+        || matches!(word, "Dr" | "Mr" | "Mrs" | "Ms" | "Sr" | "Sra" | "Nr" | "No" | "vs" | "bzw" | "ca" | "approx" | "Inc" | "St")
+}
+
+struct Line {
+    start: usize,
+    end: usize,
+    blank: bool,
+    pasted: bool,
+}
+
+impl Line {
+    fn read(text: &str) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut sure = Vec::new();
+        let mut start = 0;
+        let mut fenced = false;
+        for piece in text.split_inclusive('\n') {
+            let line = piece.trim_end_matches(['\n', '\r']);
+            let trimmed = line.trim();
+            let fence = trimmed.starts_with("```") || trimmed.starts_with("~~~");
+            let likeness = if fenced || fence { Likeness::Sure } else { likeness(line) };
+            // A fence that opens and closes on its own line encloses nothing that follows.
+            if fence && !trimmed[3..].contains("```") {
+                fenced = !fenced;
+            }
+            lines.push(Line { start, end: start + line.len(), blank: trimmed.is_empty() && !fenced, pasted: likeness == Likeness::Sure });
+            sure.push(likeness);
+            start += piece.len();
+        }
+        let filled: Vec<usize> = (0..lines.len()).filter(|i| !lines[*i].blank).collect();
+        // Lines that only look like code count when they are neighbours; one alone may be how someone states a setting.
+        for pair in filled.windows(2) {
+            if sure[pair[0]] != Likeness::No && sure[pair[1]] != Likeness::No {
+                lines[pair[0]].pasted = true;
+                lines[pair[1]].pasted = true;
+            }
+        }
+        // A short line between pasted ones is part of them.
+        for triple in filled.windows(3) {
+            if lines[triple[0]].pasted && lines[triple[2]].pasted && !lines[triple[1]].pasted && triple[2] - triple[0] == 2 {
+                lines[triple[1]].pasted = true;
+            }
+        }
+        lines
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    No,
+    Maybe,
+    Sure,
+}
+
+/// Whether a line looks like a log, code, a trace, a table or a quotation rather than like something said.
+fn likeness(line: &str) -> Likeness {
+    let trimmed = line.trim();
+    if trimmed.is_empty() {
+        return Likeness::No;
+    }
+    let bytes = trimmed.as_bytes();
+    let has = |starts: &[&str]| starts.iter().any(|s| trimmed.starts_with(s));
+    if has(&[
+        "> ",
+        "| ",
+        "|-",
+        "+++ ",
+        "--- ",
+        "@@ ",
+        "diff --git",
+        "Traceback (",
+        "File \"",
+        "Caused by:",
+        "goroutine ",
+        "thread '",
+        "E   ",
+        "#0 ",
+        "$ ",
+        "➜",
+        "-----BEGIN",
+        "<?xml",
+        "<!DOCTYPE",
+    ]) || (trimmed.starts_with("at ") && (trimmed.contains('(') || trimmed.contains(".js:") || trimmed.contains(".ts:")))
+        || timestamped(bytes)
+    {
+        return Likeness::Sure;
+    }
+    if trimmed.len() > 60 && !trimmed.contains(' ') && trimmed.is_ascii() && !trimmed.contains("://") {
+        return Likeness::Sure;
+    }
+    if matches!(bytes[0], b'{' | b'}' | b'<') || (bytes[0] == b'[' && bytes.len() < 3) || (bytes[0] == b'"' && trimmed.contains("\":")) {
+        return Likeness::Maybe;
+    }
+    if matches!(bytes[bytes.len() - 1], b'{' | b'}' | b';' | b'\\') || trimmed.ends_with("});") || trimmed.ends_with("],") {
+        return Likeness::Maybe;
+    }
+    let (mut symbols, mut seen) = (0usize, 0usize);
+    for byte in bytes.iter().take(400) {
+        seen += usize::from(!byte.is_ascii_whitespace());
+        symbols += usize::from(matches!(
+            byte,
+            b'{' | b'}'
+                | b'('
+                | b')'
+                | b'['
+                | b']'
+                | b'='
+                | b'<'
+                | b'>'
+                | b'|'
+                | b'\\'
+                | b'_'
+                | b'$'
+                | b'&'
+                | b'"'
+                | b':'
+                | b'/'
+                | b'~'
+                | b'^'
+                | b'*'
+                | b';'
+        ));
+    }
+    let indented = line.starts_with("    ") || line.starts_with('\t');
+    let list = matches!(bytes[0], b'-' | b'*' | b'+') || bytes[0].is_ascii_digit();
+    if symbols * 100 >= seen * 16 && seen >= 6 || (indented && !list && symbols * 100 >= seen * 7) {
+        return Likeness::Maybe;
+    }
+    Likeness::No
+}
+
+/// "2024-05-01 12:00:01", "[12:00:01]", "May  1 12:00:01": the head of a log line.
+fn timestamped(line: &[u8]) -> bool {
+    let line = line.strip_prefix(b"[").unwrap_or(line);
+    let digits = |range: std::ops::Range<usize>| line.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit));
+    let at = |place: usize, wanted: &[u8]| line.get(place).is_some_and(|b| wanted.contains(b));
+    let date = digits(0..4) && at(4, b"-/") && digits(5..7) && at(7, b"-/") && digits(8..10);
+    let clock = |from: usize| {
+        digits(from..from + 2) && at(from + 2, b":") && digits(from + 3..from + 5) && at(from + 5, b":") && digits(from + 6..from + 8)
+    };
+    (date && at(10, b"T ") && clock(11)) || clock(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Vec<String> {
+        parts(text).into_iter().filter_map(|p| if let Part::Said { text, .. } = p { Some(text.into_owned()) } else { None }).collect()
+    }
+
+    #[test]
+    fn sentences_of_any_script_are_told_apart() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(said(text), expected, "{text}");
+        check("Use port 8.5. Never push, e.g. to main! Ok?", &["Use port 8.5.", "Never push, e.g. to main!", "Ok?"]);
+        check("不要修改文件。端口是8080！好吗？", &["不要修改文件。", "端口是8080！", "好吗？"]);
+        check("1. One-way\n2. Economy", &["1. One-way", "2. Economy"]);
+        check("- [ ] write tests\n- keep v1.2.3 pinned", &["write tests", "keep v1.2.3 pinned"]);
+        check("यह करें। वह न करें।", &["यह करें।", "वह न करें।"]);
+    }
+
+    #[test]
+    fn what_is_pasted_is_not_said() {
+        let log = "It fails:\n\n2024-05-01 12:00:01 INFO start\n2024-05-01 12:00:02 ERROR boom\n\nPlease keep the pool at 5.";
+        assert_eq!(said(log), ["It fails:", "Please keep the pool at 5."]);
+        let code = "Change this\n```rust\nfn never() {}\n```\nand keep the name.";
+        assert_eq!(said(code), ["Change this", "and keep the name."]);
+        let json = "Here:\n{\n  \"port\": 80,\n  \"host\": \"a\"\n}\nUse it.";
+        assert_eq!(said(json), ["Here:", "Use it."]);
+    }
+
+    #[test]
+    fn blocks_of_the_agent_are_not_the_users_words() {
+        let text = "Fix it.<system-reminder>\nNever stop.\n</system-reminder>\nKeep a < b and <b>bold</b>.";
+        assert_eq!(said(text), ["Fix it.", "Keep a < b and <b>bold</b>."]);
+        assert!(said("<environment_context><cwd>/x</cwd></environment_context>").is_empty());
+    }
+}

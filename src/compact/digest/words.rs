@@ -1,0 +1,231 @@
+//! The word lists as lookups. Every list is a file under `words/`; none of them decides alone, they only tip scales.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// What the phrases of a sentence hint at.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Marks {
+    /// Distinct phrases of duty, permission, limit, preference, need or aim.
+    pub binding: u8,
+    pub negation: bool,
+    /// The sentence may change an earlier one.
+    pub change: bool,
+    /// The sentence takes an earlier one back.
+    pub retract: bool,
+    /// The sentence adds to an earlier one.
+    pub additive: bool,
+    /// Distinct phrases of decision, finding, plan or progress.
+    pub decision: u8,
+    pub ask: bool,
+}
+
+/// A dimension of units; values of different dimensions never replace one another.
+pub(crate) type Dimension = u16;
+
+pub(crate) struct Words {
+    stop: HashSet<&'static str>,
+    stop_chars: HashSet<char>,
+    filler: HashSet<String>,
+    concepts: HashMap<&'static str, u16>,
+    contrasts: HashMap<&'static str, Vec<u16>>,
+    units: HashMap<String, Dimension>,
+    phrases: AhoCorasick,
+    classes: Vec<Vec<Class>>,
+    spaceless_names: AhoCorasick,
+    spaceless_meanings: Vec<(Option<u16>, Vec<u16>)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Binding,
+    Negation,
+    Change,
+    Retract,
+    Additive,
+    Decision,
+    Ask,
+}
+
+static WORDS: LazyLock<Words> = LazyLock::new(Words::read);
+
+pub(crate) fn words() -> &'static Words {
+    &WORDS
+}
+
+/// Scripts written without spaces, and Hangul, whose particles cling to the word: these are compared by pairs of characters.
+pub(crate) fn spaceless(c: char) -> bool {
+    matches!(c as u32,
+        0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1100..=0x11FF | 0x1780..=0x17FF | 0x3005..=0x3007 | 0x3040..=0x30FF | 0x3130..=0x318F
+        | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xAC00..=0xD7AF | 0xF900..=0xFAFF | 0xFF66..=0xFF9F | 0x20000..=0x3134F)
+}
+
+impl Words {
+    fn read() -> Self {
+        let mut by_phrase: HashMap<&'static str, Vec<Class>> = HashMap::new();
+        let lists = [
+            (Class::Binding, include_str!("words/binding.txt")),
+            (Class::Negation, include_str!("words/negation.txt")),
+            (Class::Change, include_str!("words/change.txt")),
+            (Class::Retract, include_str!("words/retract.txt")),
+            (Class::Additive, include_str!("words/additive.txt")),
+            (Class::Decision, include_str!("words/decision.txt")),
+            (Class::Ask, include_str!("words/ask.txt")),
+        ];
+        for (class, list) in lists {
+            for phrase in languages(list).flat_map(|line| line.split(',')).map(str::trim).filter(|p| !p.is_empty()) {
+                let classes = by_phrase.entry(phrase).or_default();
+                if !classes.contains(&class) {
+                    classes.push(class);
+                }
+            }
+        }
+        let mut pairs: Vec<_> = by_phrase.into_iter().collect();
+        pairs.sort_unstable_by_key(|(phrase, _)| *phrase);
+        let phrases = automaton(pairs.iter().map(|(phrase, _)| *phrase));
+
+        // What turns or changes a statement is grammar as well, not what it is about.
+        let turns = pairs.iter().filter(|(phrase, classes)| {
+            !phrase.contains(' ')
+                && !phrase.starts_with(spaceless)
+                && classes.iter().any(|c| !matches!(c, Class::Binding | Class::Decision))
+        });
+        let turns: Vec<&'static str> = turns.map(|(phrase, _)| *phrase).collect();
+        let stop_lists: Vec<_> = languages(include_str!("words/stop.txt")).flat_map(str::split_whitespace).collect();
+        let stop_chars =
+            stop_lists.iter().filter(|w| w.chars().count() == 1).filter_map(|w| w.chars().next()).filter(|c| spaceless(*c)).collect();
+
+        let mut concepts = HashMap::new();
+        let mut spaceless_words: Vec<(&'static str, Option<u16>, Vec<u16>)> = Vec::new();
+        for (number, line) in lines(include_str!("words/concepts.txt")).enumerate() {
+            for word in line.split_once(':').map_or("", |(_, words)| words).split_whitespace() {
+                if word.starts_with(spaceless) {
+                    spaceless_words.push((word, Some(number as u16), Vec::new()));
+                } else {
+                    concepts.insert(word, number as u16);
+                }
+            }
+        }
+        let mut contrasts: HashMap<&'static str, Vec<u16>> = HashMap::new();
+        for (number, line) in lines(include_str!("words/contrasts.txt")).enumerate() {
+            for word in line.split(',').map(str::trim) {
+                contrasts.entry(word).or_default().push(number as u16);
+            }
+        }
+        for (word, groups) in &contrasts {
+            if word.starts_with(spaceless) {
+                spaceless_words.push((word, None, groups.clone()));
+            }
+        }
+        spaceless_words.sort_unstable_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(&b.1)));
+        let mut units = HashMap::new();
+        for (number, line) in lines(include_str!("words/units.txt")).enumerate() {
+            for unit in line.split_once(':').map_or("", |(_, words)| words).split_whitespace() {
+                units.insert(unit.to_lowercase(), number as Dimension);
+            }
+        }
+        let filler = languages(include_str!("words/filler.txt")).flat_map(str::split_whitespace).map(str::to_lowercase).collect();
+        Words {
+            stop: stop_lists.into_iter().chain(turns).collect(),
+            stop_chars,
+            filler,
+            concepts,
+            contrasts,
+            units,
+            phrases,
+            classes: pairs.into_iter().map(|(_, classes)| classes).collect(),
+            spaceless_names: automaton(spaceless_words.iter().map(|(word, ..)| *word)),
+            spaceless_meanings: spaceless_words.into_iter().map(|(_, concept, groups)| (concept, groups)).collect(),
+        }
+    }
+
+    pub fn is_stop(&self, word: &str) -> bool {
+        self.stop.contains(word)
+    }
+
+    pub fn is_stop_char(&self, c: char) -> bool {
+        self.stop_chars.contains(&c)
+    }
+
+    pub fn is_filler(&self, word: &str) -> bool {
+        self.filler.contains(word)
+    }
+
+    pub fn concept(&self, word: &str) -> Option<u16> {
+        self.concepts.get(word).copied()
+    }
+
+    pub fn contrasts(&self, word: &str) -> &[u16] {
+        self.contrasts.get(word).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn unit(&self, word: &str) -> Option<Dimension> {
+        self.units.get(word).copied()
+    }
+
+    /// Concepts and contrasts named in a script without word borders, as `(word, concept, contrasts)`.
+    pub fn spaceless_named<'t>(&self, text: &'t str) -> impl Iterator<Item = (&'t str, Option<u16>, &[u16])> {
+        self.spaceless_names.find_overlapping_iter(text).map(move |found| {
+            let (concept, groups) = &self.spaceless_meanings[found.pattern().as_usize()];
+            (&text[found.start()..found.end()], *concept, groups.as_slice())
+        })
+    }
+
+    /// `text` in lower case.
+    pub fn marks(&self, text: &str) -> Marks {
+        let mut marks = Marks::default();
+        let mut seen = [u32::MAX; 16];
+        let mut distinct = 0;
+        for found in self.phrases.find_overlapping_iter(text) {
+            if !on_borders(text, found.start(), found.end()) {
+                continue;
+            }
+            let pattern = found.pattern().as_u32();
+            if seen[..distinct].contains(&pattern) || distinct == seen.len() {
+                continue;
+            }
+            seen[distinct] = pattern;
+            distinct += 1;
+            for class in &self.classes[pattern as usize] {
+                match class {
+                    Class::Binding => marks.binding += 1,
+                    Class::Negation => marks.negation = true,
+                    Class::Change => marks.change = true,
+                    Class::Retract => marks.retract = true,
+                    Class::Additive => marks.additive = true,
+                    Class::Decision => marks.decision += 1,
+                    Class::Ask => marks.ask = true,
+                }
+            }
+        }
+        marks
+    }
+}
+
+/// Lines that carry data.
+pub(crate) fn lines(list: &'static str) -> impl Iterator<Item = &'static str> {
+    list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// The lines of a list by language, without the language's name.
+fn languages(list: &'static str) -> impl Iterator<Item = &'static str> {
+    lines(list).map(|line| line.split_once(':').map_or(line, |(_, words)| words))
+}
+
+pub(crate) fn automaton<'p>(patterns: impl Iterator<Item = &'p str>) -> AhoCorasick {
+    // The lists are part of the program and a few hundred kilobytes at most, far below what the builder refuses.
+    AhoCorasick::builder().match_kind(MatchKind::Standard).build(patterns).unwrap_or_else(|_| unreachable!("built-in lists are small"))
+}
+
+/// A phrase of a spaced script has to stand alone: "not" is no part of "note".
+fn on_borders(text: &str, start: usize, end: usize) -> bool {
+    let inner = |c: char| c.is_alphanumeric() && !spaceless(c);
+    let before = text[..start].chars().next_back();
+    let after = text[end..].chars().next();
+    let first = text[start..end].chars().next();
+    let last = text[start..end].chars().next_back();
+    let runs_on = |edge: Option<char>, beyond: Option<char>| edge.is_some_and(inner) && beyond.is_some_and(inner);
+    !runs_on(first, before) && !runs_on(last, after)
+}
