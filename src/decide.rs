@@ -4,11 +4,11 @@
 //! calls it acts on that.
 
 use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale};
-use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Epoch, schedule::Recall, schedule::Standing};
+use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
 use crate::tokens::{Calibrations, Memo};
-use crate::wire::{Format, Request, Unreadable, check};
+use crate::wire::{Edit, Format, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
@@ -197,9 +197,11 @@ impl Decider {
         } else {
             self.harder(call, &course, &mut standing, &page);
         }
-        report.tokens = Some((standing.came.tokens + rest, standing.sent.tokens + rest));
-        let cap = clamp(request, &call.policy.compact, &limits, standing.sent.tokens + rest);
-        let refuse = call.policy.strict && standing.sent.tokens + rest > limits.window;
+        let worked_out = standing.epoch.as_ref().map(|epoch| epoch.worked_out(&course));
+        let after = standing.sent.tokens + rest - worked_out.map_or(0, |worked_out| worked_out.slack);
+        report.tokens = Some((standing.came.tokens + rest, after));
+        let cap = clamp(request, &call.policy.compact, &limits, after);
+        let refuse = call.policy.strict && after > limits.window;
         if let Some(epoch) = &standing.epoch {
             (report.rungs, report.epoch) = (epoch.rungs.clone(), epoch.number);
             // An epoch that began earlier is no news: its edits are only applied again.
@@ -212,7 +214,7 @@ impl Decider {
         if standing.epoch.is_none() && cap.is_none() {
             return Decision::Pass(report);
         }
-        match self.rewrite(request, standing.epoch.as_deref(), cap) {
+        match self.rewrite(request, worked_out.map_or(&[], |worked_out| &worked_out.edits), cap) {
             Err(rule) => Decision::Pass(Report {
                 cause: Some(rule),
                 tokens: Some((standing.came.tokens + rest, standing.came.tokens + rest)),
@@ -313,6 +315,7 @@ impl Decider {
             ceiling: room.min(if bytes.is_some() { counted / 2 } else { room }),
             bytes,
             hard: true,
+            draft: false,
         };
 
         let weigh = |message: usize| self.weigh(&measured, message);
@@ -330,15 +333,16 @@ impl Decider {
         if !course.compact(&mut standing, end, if bytes.is_some() { Trigger::Bytes } else { Trigger::Overflow }, &goal) {
             return None;
         }
-        let body = self.rewrite(request, standing.epoch.as_deref(), None).ok()?;
-        let after = standing.sent.tokens + rest;
+        let epoch = standing.epoch.clone()?;
+        let worked_out = epoch.worked_out(&course);
+        let body = self.rewrite(request, &worked_out.edits, None).ok()?;
+        let after = standing.sent.tokens + rest - worked_out.slack;
         // Smaller than what was refused, or not at all.
         if body.len() >= sent.len() || (refusal.kind != Kind::Bytes && after >= counted) {
             return None;
         }
         let base = base(call, &limits, &scale.model, *rest);
         self.ledger.page(base, call.now).remember(prefixes[end], &standing);
-        let epoch = standing.epoch.as_ref()?;
         let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs.clone(), epoch: epoch.number, ..report };
         Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came } })
     }
@@ -387,8 +391,7 @@ impl Decider {
     }
 
     /// The edited body, read back and checked; the rule that it breaks otherwise.
-    fn rewrite(&self, request: &Request, epoch: Option<&Epoch>, cap: Option<u64>) -> Result<Bytes, &'static str> {
-        let edits = epoch.map_or(&[][..], |epoch| &epoch.edits);
+    fn rewrite(&self, request: &Request, edits: &[Edit], cap: Option<u64>) -> Result<Bytes, &'static str> {
         let body = Bytes::from(request.apply(edits, cap));
         let back = Request::read(request.format, body.clone()).map_err(|_| "unreadable_rewrite")?;
         match check::rewrite(request, &back).first() {

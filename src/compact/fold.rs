@@ -83,7 +83,7 @@ fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage]
         (first..view.messages().len()).find(|&message| !view.is_dropped(message) && view.messages()[message].role != Role::System)
     });
     let Some(place) = place else { return };
-    view.restore_added(place);
+    view.take_back_notes(place);
     let most = ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens);
     let room = goal.target.saturating_sub(view.tokens() + 8).min(most);
     // Where even the target is out of reach, the notes still get a little: what a person said costs less than losing it.
@@ -91,15 +91,15 @@ fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage]
     if budget < LEAST {
         return;
     }
+    if goal.draft {
+        return view.add_notes(place, None, budget);
+    }
     let mut kept = Vec::new();
     for message in (0..view.messages().len()).filter(|&message| !view.is_dropped(message)) {
         passages::of(view, message, &mut kept);
     }
     let count = |text: &str| view.count(text) as usize;
     let notes = write(&Scope { covered, kept: &kept }, budget as usize, &count).text;
-    if notes.is_empty() {
-        return;
-    }
-    let change = if zones.opener.is_some() { Change::Append { text: text(notes) } } else { Change::Before { text: text(notes) } };
-    view.propose(place, change);
+    let change = |notes| if zones.opener.is_some() { Change::Append { text: notes } } else { Change::Before { text: notes } };
+    view.add_notes(place, (!notes.is_empty()).then(|| change(text(notes))), budget);
 }

@@ -41,7 +41,8 @@ pub fn nobody() -> SocketAddr {
 
 /// A chat request, whole.
 pub fn post(path: &str, body: &str) -> Vec<u8> {
-    format!("POST {path} HTTP/1.1\r\nHost: proxy.example\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    format!("POST {path} HTTP/1.1\r\nHost: proxy.example\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        .into_bytes()
 }
 
 pub const CHAT: &str = "/v1/chat/completions";

@@ -37,7 +37,13 @@ impl Script for Scripted {
     fn before_send(&self, incoming: &Incoming) -> Decision {
         assert!(!self.panic, "a rung fell");
         self.told.lock().unwrap().bodies.push(incoming.body.clone());
-        let report = Report { trigger: Some("test"), tokens_before: Some(9), tokens_after: Some(4), rungs: vec!["cull", "digest"], ..Report::default() };
+        let report = Report {
+            trigger: Some("test"),
+            tokens_before: Some(9),
+            tokens_after: Some(4),
+            rungs: vec!["cull", "digest"],
+            ..Report::default()
+        };
         match self.first {
             Some(body) => Decision::Send { body: Bytes::from_static(body.as_bytes()), report, ticket: Ticket(1) },
             None => Decision::Pass(Report::default()),
