@@ -1,1 +1,5 @@
 //! (being written)
+
+pub mod format;
+
+pub use format::Format;
