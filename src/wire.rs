@@ -1,6 +1,7 @@
 //! (being written)
 
 pub mod format;
+pub mod overflow;
 pub mod sse;
 pub mod usage;
 
