@@ -52,7 +52,7 @@ pub struct Preflight {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number of tokens or \"request\"")]
 pub enum Reserve {
     Tokens(u64),
     Named(ReserveOf),

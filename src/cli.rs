@@ -1,6 +1,7 @@
 //! The command line.
 
 mod check;
+mod classify;
 mod compact;
 mod explain;
 mod serve;
@@ -24,6 +25,7 @@ struct Cli {
 enum Command {
     /// Run the proxy.
     Serve(serve::Serve),
+    Classify(classify::Classify),
     Compact(compact::Compact),
     Explain(explain::Explain),
     /// Print what the configuration resolves to, for one route and model or for all.
@@ -76,6 +78,7 @@ pub fn run() -> ExitCode {
     match cli.command {
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
+        Command::Classify(classify) => classify.run().unwrap_or_else(failed),
         Command::Compact(compact) => compact.run().unwrap_or_else(failed),
         Command::Explain(explain) => explain.run().unwrap_or_else(failed),
     }

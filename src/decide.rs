@@ -110,11 +110,12 @@ pub struct Rewrite {
 }
 
 /// Names a decision, to take it back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
-    base: Fingerprint,
-    prefix: Fingerprint,
-    came: Load,
+    /// The conversation's part of the ledger, and the prefix in it.
+    pub base: Fingerprint,
+    pub prefix: Fingerprint,
+    pub came: Load,
 }
 
 /// The decisions and everything learnt.

@@ -118,7 +118,7 @@ async fn another_refusal_of_an_edit_is_answered_by_the_original_and_the_edit_is_
         assert_eq!(outcome.sent, ["{\"edited\":1}", HELLO]);
         assert_eq!(outcome.got.header("x-plimsoll-retried"), Some("original"));
         assert!(second.ends_with(&outcome.got.body), "the answer to the original is final");
-        assert_eq!(outcome.script.told.lock().unwrap().quarantined, [plimsoll::proxy::decide::Ticket(1)]);
+        assert_eq!(outcome.script.told.lock().unwrap().quarantined, [support::script::ticket(1)]);
     }
 }
 
@@ -133,7 +133,7 @@ async fn an_edited_request_that_overflows_is_tried_harder() {
 async fn a_harder_edit_that_is_refused_for_another_reason_is_quarantined() {
     let outcome = run(harder(), vec![refused("400 Bad Request", OVERFLOW), refused("400 Bad Request", OTHER)]).await;
     assert_eq!(outcome.got.text(), OVERFLOW);
-    assert_eq!(outcome.script.told.lock().unwrap().quarantined, [plimsoll::proxy::decide::Ticket(2)]);
+    assert_eq!(outcome.script.told.lock().unwrap().quarantined, [support::script::ticket(2)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -246,5 +246,5 @@ async fn usage_and_limits_are_learnt() {
     let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":2}}\n\n";
     let outcome = run(harder(), vec![refused("400 Bad Request", OVERFLOW), sse(&[ROLE, WORD, usage, DONE])]).await;
     let told = outcome.script.told.lock().unwrap();
-    assert_eq!(told.usage.iter().map(|usage| (usage.input, usage.output)).collect::<Vec<_>>(), [(11, 2)]);
+    assert_eq!(told.usage.iter().map(|usage| (usage.input, usage.output)).collect::<Vec<_>>(), [(Some(11), Some(2))]);
 }

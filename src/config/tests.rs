@@ -1,4 +1,5 @@
 use super::{file::parse, *};
+use crate::budget::{Preflight, Reserve, ReserveOf};
 
 fn keys(table: &toml::Table, at: &str, out: &mut Vec<String>) {
     for (key, value) in table {
@@ -63,7 +64,7 @@ fn the_examples_in_the_reference_show_every_key_of_a_list() {
 fn overlays_reach_every_policy_knob() {
     let config = parse("[[model]]\nname = \"m*\"\npolicy = { preflight = { reserve = \"request\" }, target = 0.5 }\n").unwrap();
     let policy = config.policy.overlaid([&config.model[0].policy]).unwrap();
-    assert_eq!(policy.preflight.reserve, Reserve::Request);
+    assert_eq!(policy.preflight.reserve, Reserve::Named(ReserveOf::Request));
     assert_eq!(policy.target, 0.5);
     assert_eq!(policy.preflight.soft, Preflight::default().soft);
 }

@@ -17,7 +17,7 @@ use crate::conversation::Fingerprint;
 use crate::decide::{self as core, Decider, Refusal};
 use crate::wire::{
     Format, Request,
-    overflow::{Class, Classified},
+    overflow::{Class, Classified, Scope},
     usage::Usage,
 };
 
@@ -119,8 +119,8 @@ impl Decide {
         if let Some(script) = &self.script {
             return script.learn(incoming, report, usage, limit);
         }
-        if let (Some(usage), Some((_, counted))) = (usage, report.tokens) {
-            self.core.learn_usage(incoming.upstream, &report.model, usage.input, counted);
+        if let (Some(real), Some((_, counted))) = (usage.and_then(|usage| usage.input), report.tokens) {
+            self.core.learn_usage(incoming.upstream, &report.model, real, counted);
         }
     }
 
@@ -159,6 +159,8 @@ fn refused(classified: &Classified) -> Option<Refusal> {
         Class::InputPlusOutput => core::Kind::InputPlusOutput,
         Class::Bytes => core::Kind::Bytes,
         Class::RateCeiling => core::Kind::RateCeiling,
+        // An answer without a word is an overflow where the request nearly filled its window, which the caller has seen to.
+        Class::None if classified.needs_estimate() => core::Kind::Input,
         Class::None => return None,
     };
     Some(Refusal {
@@ -166,8 +168,8 @@ fn refused(classified: &Classified) -> Option<Refusal> {
         limit: classified.limit,
         requested: classified.requested,
         output: classified.output,
-        scope_is_input: true,
-        lower_bound: false,
+        scope_is_input: classified.requested_scope != Scope::Total,
+        lower_bound: classified.lower_bound,
     })
 }
 
