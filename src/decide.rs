@@ -3,11 +3,11 @@
 //! Pure but for what it remembers: it is told the time, the credential's fingerprint and the windows that are known, and answers with bytes. Whoever
 //! calls it acts on that.
 
-use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale};
+use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale, models};
 use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
-use crate::tokens::{Calibrations, Memo};
+use crate::tokens::{Calibration, Memo};
 use crate::wire::{Edit, Format, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
@@ -122,7 +122,7 @@ pub struct Ticket {
 pub struct Decider {
     pub ledger: Ledger,
     pub memo: Memo,
-    pub calibrations: Calibrations,
+    pub calibration: Calibration,
     /// Windows that providers named when they refused a request; only ever smaller.
     learnt: DashMap<String, u64>,
 }
@@ -139,11 +139,17 @@ struct Measured<'a> {
     prefixes: Vec<Fingerprint>,
     scale: Scale,
     rest: u64,
+    /// Tells this model's counts from another's with the same tokenizer.
+    prices: u128,
 }
 
 impl<'a> Measured<'a> {
     fn of(request: &'a Request, scale: Scale) -> Self {
-        Self { prefixes: request.prefixes(), rest: scale.rest(request).next_multiple_of(GRAIN), scale, request }
+        let mut hasher = Hasher::default();
+        hasher.piece(b'm', scale.model.as_bytes());
+        hasher.piece(b'f', scale.format.name().as_bytes());
+        let prices = hasher.finish().key();
+        Self { prefixes: request.prefixes(), rest: scale.rest(request).next_multiple_of(GRAIN), prices, scale, request }
     }
 }
 
@@ -152,7 +158,7 @@ impl Decider {
         Self {
             ledger: Ledger::new(ledger_bytes, ledger_seconds),
             memo: Memo::new(memo_bytes),
-            calibrations: Calibrations::default(),
+            calibration: Calibration::default(),
             learnt: DashMap::new(),
         }
     }
@@ -170,7 +176,7 @@ impl Decider {
         }
         let Some(window) = self.window(call) else { return pass(report, Some("window_unknown")) };
         report.window = Some(window.tokens);
-        let scale = Scale::of(request);
+        let scale = Scale::of(request, &call.upstream);
         let mut limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
         if call.steer == Steer::Defer {
             limits = Limits { hygiene: None, preflight: Some(window.tokens), ..limits };
@@ -183,7 +189,7 @@ impl Decider {
     }
 
     fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
-        let Measured { request, prefixes, scale, rest } = measured;
+        let Measured { request, prefixes, scale, rest, .. } = measured;
         let weigh = |message: usize| self.weigh(measured, message);
         let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh };
         let base = base(call, &limits, &scale.model, *rest);
@@ -232,7 +238,7 @@ impl Decider {
     /// Where the schedule's result is known not to fit, by what the provider's own counts have taught, one harder step. It is remembered for this
     /// conversation; a process that has not learnt it sends what the schedule says.
     fn harder(&self, call: &Call, course: &Course, standing: &mut Standing, page: &impl Recall) {
-        let ratio = self.calibrations.ratio(&call.upstream, &course.scale.model);
+        let ratio = self.calibration.ratio(&call.upstream, &course.scale.model);
         let tokens = standing.sent.tokens + course.rest;
         if ratio <= 1.0 || (tokens as f64 * ratio) as u64 <= course.limits.window || tokens < standing.futile_until {
             return;
@@ -250,21 +256,21 @@ impl Decider {
         if call.request.apart.is_some() {
             return None;
         }
-        let measured = Measured::of(&call.request, Scale::of(&call.request));
-        let Measured { request, prefixes, scale, rest } = &measured;
+        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream));
+        let Measured { request, prefixes, scale, rest, .. } = &measured;
         let cap = request.cap.map(|(_, cap)| cap);
         let counted = if sent == request.bytes() {
             (0..request.conversation.messages.len()).map(|message| self.weigh(&measured, message)).sum::<u64>() + rest
         } else {
-            self.count(request.format, sent)?
+            self.count(call, sent)?
         };
 
         // What the provider counted for the bytes it got, and the window it named.
-        let prompt = refusal.prompt().unwrap_or((counted as f64 * self.calibrations.ratio(&call.upstream, &scale.model)) as u64).max(1);
+        let prompt = refusal.prompt().unwrap_or((counted as f64 * self.calibration.ratio(&call.upstream, &scale.model)) as u64).max(1);
         let ratio = if refusal.prompt().is_some() {
             (prompt as f64 / counted.max(1) as f64).clamp(0.25, 4.0)
         } else {
-            self.calibrations.ratio(&call.upstream, &scale.model)
+            self.calibration.ratio(&call.upstream, &scale.model)
         };
         let known = self.window(call);
         let limit = refusal.limit.or(known.map(|window| window.tokens)).unwrap_or(u64::MAX);
@@ -357,7 +363,8 @@ impl Decider {
 
     /// What the provider counted for a prompt that we counted too.
     pub fn learn_usage(&self, upstream: &str, model: &str, real: u64, counted: u64) {
-        self.calibrations.learn(upstream, model, real, counted);
+        let tokenizer = models::model(model, upstream).map(|model| model.tokenizer).unwrap_or_default();
+        self.calibration.learn(upstream, model, tokenizer, real, counted);
     }
 
     fn learn_window(&self, upstream: &str, model: &str, limit: u64) {
@@ -381,13 +388,14 @@ impl Decider {
     /// Tokens of a message, counted once.
     fn weigh(&self, measured: &Measured, message: usize) -> u64 {
         let message = &measured.request.conversation.messages[message];
-        let count = || measured.scale.message(measured.request, message) as u32;
-        u64::from(self.memo.get_or_count(measured.scale.tokenizer, message.fingerprint.key(), count))
+        // What pictures cost is the model's matter.
+        let key = message.fingerprint.key() ^ measured.prices;
+        self.memo.count(measured.scale.tokenizer, key, || measured.scale.message(measured.request, message) as usize) as u64
     }
 
-    fn count(&self, format: Format, body: &Bytes) -> Option<u64> {
-        let request = Request::read(format, body.clone()).ok()?;
-        let scale = Scale::of(&request);
+    fn count(&self, call: &Call, body: &Bytes) -> Option<u64> {
+        let request = Request::read(call.request.format, body.clone()).ok()?;
+        let scale = Scale::of(&request, &call.upstream);
         Some(scale.rest(&request) + request.conversation.messages.iter().map(|message| scale.message(&request, message)).sum::<u64>())
     }
 

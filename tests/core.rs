@@ -170,7 +170,7 @@ proptest! {
         use plimsoll::decide::Kind;
         let call = Call { window: None, ..call(format, render(format, &events, None), 0) };
         let came = &call.request;
-        let counted = { let scale = plimsoll::budget::load::Scale::of(came); scale.rest(came) + came.conversation.messages.iter().map(|message| scale.message(came, message)).sum::<u64>() };
+        let counted = { let scale = plimsoll::budget::load::Scale::of(came, "test"); scale.rest(came) + came.conversation.messages.iter().map(|message| scale.message(came, message)).sum::<u64>() };
         prop_assume!(counted > 3000);
         let requested = (counted as f64 * ratio) as u64;
         let limit = (requested as f64 * share) as u64;

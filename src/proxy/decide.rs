@@ -128,7 +128,8 @@ impl Decide {
         let request = Request::read(incoming.format, incoming.body.clone()).map_err(|unreadable| unreadable.name())?;
         let policy = incoming.policies.of(request.model());
         let told = incoming.steer.window.or(Some(policy.window)).filter(|window| *window > 0);
-        let window = told.map(|tokens| Window { tokens, separate_output: false }).or_else(|| models::window(request.model()));
+        let window =
+            told.map(|tokens| Window { tokens, separate_output: false }).or_else(|| models::window(request.model(), incoming.upstream));
         let mut tenant = [0; 16];
         tenant.copy_from_slice(&incoming.tenant.0[..16]);
         Ok(core::Call {
