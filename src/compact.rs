@@ -83,7 +83,7 @@ impl Goal {
     }
 
     fn tolerable(&self) -> u64 {
-        const ROOM: f64 = 0.10;
+        const ROOM: f64 = 0.05;
         self.ceiling.saturating_sub((self.limits.window as f64 * ROOM) as u64).max(self.target)
     }
 }

@@ -1,7 +1,7 @@
 //! `trim_tail`: what is protected is too heavy, so its bulk goes: outputs first, oldest first, the newest least; then long texts, and the task and the
 //! newest word of a person only where nothing else can make the request fit.
 
-use super::{Goal, Knobs, View, Zones, marker, protect::DOUBT, view::text};
+use super::{Goal, Knobs, View, Zones, marker, view::text};
 use crate::conversation::{Kind, Role};
 use crate::wire::Change;
 
@@ -33,7 +33,7 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
         .filter(|&message| spoken(message) || view.messages()[message].role == Role::System)
         .map(|message| view.weight(message))
         .sum();
-    if view.rest() + said <= share(knobs.running_loop * DOUBT) {
+    if view.rest() + said <= share(knobs.running_loop * view.doubt()) {
         return;
     }
     let mut words: Vec<(usize, usize)> =

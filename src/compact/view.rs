@@ -127,6 +127,11 @@ impl<'a> View<'a> {
         self.scale.text(text)
     }
 
+    /// By how much a count of ours may be above another's of the same text: where that decides whether something is protected, it is.
+    pub fn doubt(&self) -> f64 {
+        if self.scale.tokenizer.is_exact() { 1.12 } else { 1.35 }
+    }
+
     pub fn is_dropped(&self, message: usize) -> bool {
         self.changes[message].contains(&Change::Drop)
     }
