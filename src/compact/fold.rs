@@ -5,6 +5,8 @@ use super::{Goal, Knobs, Rung, View, Zones, passages, view::text};
 use crate::conversation::Role;
 use crate::wire::Change;
 
+/// A turn of a window's 64th is light.
+const LIGHT: u64 = 64;
 /// Notes shorter than this are not worth their heading, in tokens.
 const LEAST: u64 = 48;
 
@@ -39,7 +41,7 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
     for (n, turn) in view.turns.list.iter().enumerate() {
         keep[n] = turn.messages.start >= end || turn.messages.end <= first || turn.messages.clone().any(|message| stays(view, message));
     }
-    bridge(view, zones, &mut keep, first);
+    bridge(view, zones, &mut keep, first, goal.limits.window / LIGHT);
 
     let mut covered = Vec::new();
     for message in first..end {
@@ -56,7 +58,9 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
 }
 
 /// Where the first thing kept after the opener is a person's word too, one assistant turn before it stays, so that the roles take turns.
-fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize) {
+///
+/// The newest that is light, or else the lightest: what it says is chance, what it weighs is not.
+fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u64) {
     if zones.opener.is_none() {
         return;
     }
@@ -69,8 +73,11 @@ fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize) {
         }
         let person = view.turns.list[turn].role == Role::User;
         if person && previous_is_person {
-            let bridge = (after..turn).rev().find(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant);
-            if let Some(bridge) = bridge {
+            let weight = |turn: usize| view.turns.list[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
+            let candidates = || (after..turn).rev().filter(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant);
+            if let Some(bridge) =
+                candidates().find(|&before| weight(before) <= light).or_else(|| candidates().min_by_key(|&before| weight(before)))
+            {
                 keep[bridge] = true;
             }
         }
