@@ -3,7 +3,9 @@
 mod check;
 mod classify;
 mod compact;
+mod completions;
 mod explain;
+mod run;
 mod serve;
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
@@ -25,11 +27,13 @@ struct Cli {
 enum Command {
     /// Run the proxy.
     Serve(serve::Serve),
+    Run(run::Run),
     Classify(classify::Classify),
     Compact(compact::Compact),
     Explain(explain::Explain),
     /// Print what the configuration resolves to, for one route and model or for all.
     Check(check::Check),
+    Completions(completions::Completions),
 }
 
 /// Flags that change the configuration, for every subcommand that reads it.
@@ -77,6 +81,8 @@ pub fn run() -> ExitCode {
     };
     match cli.command {
         Command::Serve(serve) => serve.run(),
+        Command::Run(run) => run.run(),
+        Command::Completions(completions) => completions.run(),
         Command::Check(check) => check.run(),
         Command::Classify(classify) => classify.run().unwrap_or_else(failed),
         Command::Compact(compact) => compact.run().unwrap_or_else(failed),

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Changes with every release whose edits may differ, so that no replica mixes two kinds of bytes.
 const VERSION: u32 = 1;
 
+/// Cause of a pass: nobody knows how much the model takes, so all there is to do is to react.
+pub const WINDOW_UNKNOWN: &str = "window_unknown";
+
 /// How compaction behaves, for a route and a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -174,7 +177,7 @@ impl Decider {
         if let Some(apart) = request.apart {
             return pass(report, Some(apart.name()));
         }
-        let Some(window) = self.window(call) else { return pass(report, Some("window_unknown")) };
+        let Some(window) = self.window(call) else { return pass(report, Some(WINDOW_UNKNOWN)) };
         report.window = Some(window.tokens);
         let scale = Scale::of(request, &call.upstream);
         let mut limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());

@@ -9,6 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{
+    discover::Discover,
     routes::Policies,
     steer::{Compact, Steer},
 };
@@ -49,6 +50,8 @@ pub enum Decision {
 /// Decides what is sent.
 pub struct Decide {
     core: Decider,
+    /// What providers said about windows.
+    pub(super) discover: Arc<Discover>,
     started: Instant,
     script: Option<Arc<dyn Script>>,
 }
@@ -58,7 +61,8 @@ impl Default for Decide {
         const LEDGER_BYTES: u64 = 256 << 20;
         const LEDGER_SECONDS: u64 = 24 * 3600;
         const MEMO_BYTES: usize = 32 << 20;
-        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES), started: Instant::now(), script: None }
+        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES),
+            discover: Arc::default(), started: Instant::now(), script: None }
     }
 }
 
@@ -129,7 +133,8 @@ impl Decide {
         let policy = incoming.policies.of(request.model());
         let told = incoming.steer.window.or(Some(policy.window)).filter(|window| *window > 0);
         let window =
-            told.map(|tokens| Window { tokens, separate_output: false }).or_else(|| models::window(request.model(), incoming.upstream));
+            told.map(|tokens| Window { tokens, separate_output: false }).or_else(|| self.discover.window(incoming.upstream, request.model()))
+            .or_else(|| models::window(request.model(), incoming.upstream));
         let mut tenant = [0; 16];
         tenant.copy_from_slice(&incoming.tenant.0[..16]);
         Ok(core::Call {
