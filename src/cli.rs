@@ -4,6 +4,7 @@ mod check;
 mod classify;
 mod compact;
 mod completions;
+mod demo;
 mod explain;
 mod run;
 mod serve;
@@ -16,8 +17,17 @@ use crate::config::{Config, Level, LogFormat, Overrides, Problem};
 /// What a wrong command line and a wrong configuration exit with (`EX_USAGE`).
 pub const USAGE: u8 = 64;
 
+/// The shortest way to each use.
+const EXAMPLES: &str = "\
+Examples:
+  plimsoll demo                                    see what it does, without a key
+  plimsoll run -- claude                           an agent behind a proxy of its own
+  plimsoll serve --upstream http://127.0.0.1:8080  in front of a local server, for every agent that has its address
+  plimsoll explain request.json                    where the tokens of a request are
+  plimsoll check                                   what the configuration comes to";
+
 #[derive(Parser)]
-#[command(name = "plimsoll", version, about = "A transparent reverse proxy that keeps agents' requests under their model's context window")]
+#[command(name = "plimsoll", version, about = "A transparent reverse proxy that keeps agents' requests under their model's context window", after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -28,6 +38,7 @@ enum Command {
     /// Run the proxy.
     Serve(serve::Serve),
     Run(run::Run),
+    Demo(demo::Demo),
     Classify(classify::Classify),
     Compact(compact::Compact),
     Explain(explain::Explain),
@@ -82,6 +93,7 @@ pub fn run() -> ExitCode {
     match cli.command {
         Command::Serve(serve) => serve.run(),
         Command::Run(run) => run.run(),
+        Command::Demo(demo) => demo.run(),
         Command::Completions(completions) => completions.run(),
         Command::Check(check) => check.run(),
         Command::Classify(classify) => classify.run().unwrap_or_else(failed),

@@ -217,7 +217,8 @@ async fn discovered(proxy: &Proxy, reply: &Reply, report: &Report) -> bool {
     let local = !pool.base.secure;
     let ask = proxy.decide.discover.clone().ask(pool, model.clone(), call.headers.clone());
     if unknown && local {
-        return tokio::time::timeout(LOCAL_WAIT, ask).await.is_ok() && proxy.decide.discover.window(call.route.pool.base.authority.as_str(), model).is_some();
+        return tokio::time::timeout(LOCAL_WAIT, ask).await.is_ok()
+            && proxy.decide.discover.window(call.route.pool.base.authority.as_str(), model).is_some();
     }
     tokio::spawn(ask);
     false

@@ -92,7 +92,8 @@ async fn run(config: &Config, command: &[OsString]) -> Result<ExitCode, Problem>
 
     let mut child = tokio::process::Command::new(program);
     child.env("OPENAI_BASE_URL", &openai).env("OPENAI_API_BASE", &openai).env("ANTHROPIC_BASE_URL", &root);
-    let agents: Agents = toml::from_str(AGENTS).map_err(|error| Problem { file: None, key: "agents".into(), what: error.message().to_owned() })?;
+    let agents: Agents =
+        toml::from_str(AGENTS).map_err(|error| Problem { file: None, key: "agents".into(), what: error.message().to_owned() })?;
     let name = std::path::Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
     if let Some(agent) = agents.agent.iter().find(|agent| agent.name == name) {
         let fill = |text: &str| text.replace("{openai}", &openai).replace("{anthropic}", &root);

@@ -61,8 +61,12 @@ impl Default for Decide {
         const LEDGER_BYTES: u64 = 256 << 20;
         const LEDGER_SECONDS: u64 = 24 * 3600;
         const MEMO_BYTES: usize = 32 << 20;
-        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES),
-            discover: Arc::default(), started: Instant::now(), script: None }
+        Decide {
+            core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES),
+            discover: Arc::default(),
+            started: Instant::now(),
+            script: None,
+        }
     }
 }
 
@@ -132,8 +136,9 @@ impl Decide {
         let request = Request::read(incoming.format, incoming.body.clone()).map_err(|unreadable| unreadable.name())?;
         let policy = incoming.policies.of(request.model());
         let told = incoming.steer.window.or(Some(policy.window)).filter(|window| *window > 0);
-        let window =
-            told.map(|tokens| Window { tokens, separate_output: false }).or_else(|| self.discover.window(incoming.upstream, request.model()))
+        let window = told
+            .map(|tokens| Window { tokens, separate_output: false })
+            .or_else(|| self.discover.window(incoming.upstream, request.model()))
             .or_else(|| models::window(request.model(), incoming.upstream));
         let mut tenant = [0; 16];
         tenant.copy_from_slice(&incoming.tenant.0[..16]);

@@ -36,7 +36,9 @@ impl Discover {
 
     /// Whether to ask now: nobody has, or long ago. Who gets a yes has to ask.
     fn begins(&self, key: &(String, String)) -> bool {
-        if self.known.get(key).is_some_and(|entry| entry.1.elapsed() < GOOD_FOR) || (self.known.len() >= MOST && !self.known.contains_key(key)) {
+        if self.known.get(key).is_some_and(|entry| entry.1.elapsed() < GOOD_FOR)
+            || (self.known.len() >= MOST && !self.known.contains_key(key))
+        {
             return false;
         }
         let before = self.known.get(key).and_then(|entry| entry.0);
@@ -70,7 +72,14 @@ impl Discover {
 async fn fetch(pool: &Arc<Pool>, path: &str, headers: &HeaderMap) -> Option<Bytes> {
     // What is not under /v1 lies at the root of the host.
     let target = if path.starts_with("/v1") { target::join(&pool.base, path, None).ok()? } else { path.parse().ok()? };
-    let ask = upstream::Ask { method: &Method::GET, target: &target, headers, extensions: &http::Extensions::new(), rewrite: Rewrite::default(), upgrade: false };
+    let ask = upstream::Ask {
+        method: &Method::GET,
+        target: &target,
+        headers,
+        extensions: &http::Extensions::new(),
+        rewrite: Rewrite::default(),
+        upgrade: false,
+    };
     let answer = upstream::send(pool, &ask, Payload::Whole(Bytes::new())).await.ok()?;
     if answer.head.status != http::StatusCode::OK {
         return None;

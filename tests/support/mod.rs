@@ -29,7 +29,8 @@ pub async fn proxy_with(upstream: &Upstream, change: impl FnOnce(&mut Config), d
 }
 
 pub async fn proxy_to(url: &str, change: impl FnOnce(&mut Config), decide: Decide) -> Running {
-    let mut config = Config { listen: "127.0.0.1:0".into(), admin: "off".into(), discover: false, upstream: url.into(), ..Config::default() };
+    let mut config =
+        Config { listen: "127.0.0.1:0".into(), admin: "off".into(), discover: false, upstream: url.into(), ..Config::default() };
     change(&mut config);
     start(&config, decide, true).await.unwrap()
 }
