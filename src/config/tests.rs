@@ -80,7 +80,11 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
         assert!(problem.what.contains(what), "{problem}");
     };
     check("listn = \"127.0.0.1:1\"", "listn", "did you mean listen?");
-    check("[policy.hygiene]\ntreshold = 1", "policy.hygiene.treshold", "did you mean threshold? known here: enabled, min_messages, threshold");
+    check(
+        "[policy.hygiene]\ntreshold = 1",
+        "policy.hygiene.treshold",
+        "did you mean threshold? known here: enabled, min_messages, threshold",
+    );
     check("[policy]\ntarget = 45", "policy.target", "45 is not accepted; expected a share of the window");
     check("[policy]\nwindow = \"big\"", "", "invalid type: string \"big\", expected u64");
     check("[policy.preflight]\nreserve = \"some\"", "", "expected a number of tokens or \"request\"");
