@@ -3,6 +3,10 @@
 //! Pure but for what it remembers: it is told the time, the credential's fingerprint and the windows that are known, and answers with bytes. Whoever
 //! calls it acts on that.
 
+mod refusal;
+
+pub use refusal::{Kind, Refusal};
+
 use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale, models};
 use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
@@ -410,45 +414,6 @@ impl Decider {
             Some(fault) => Err(fault.rule),
             None => Ok(body),
         }
-    }
-}
-
-/// What a provider said when it refused a request as too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub kind: Kind,
-    pub limit: Option<u64>,
-    pub requested: Option<u64>,
-    pub output: Option<u64>,
-    /// `requested` is the prompt alone, not prompt and answer together.
-    pub scope_is_input: bool,
-    /// `requested` is a number it stopped counting at.
-    pub lower_bound: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Input,
-    InputPlusOutput,
-    Bytes,
-    /// A limit a minute that one request alone is over.
-    RateCeiling,
-}
-
-impl Refusal {
-    /// The prompt's tokens by the provider's count, where it counted them.
-    fn prompt(&self) -> Option<u64> {
-        if self.lower_bound || self.kind == Kind::Bytes {
-            return None;
-        }
-        let requested = self.requested?;
-        if self.scope_is_input { Some(requested) } else { Some(requested.saturating_sub(self.output.unwrap_or(0))) }
-            .filter(|prompt| *prompt > 0)
-    }
-
-    /// Whether its limit says something about the model's window.
-    fn teaches(&self) -> bool {
-        matches!(self.kind, Kind::Input | Kind::InputPlusOutput)
     }
 }
 

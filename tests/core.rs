@@ -49,7 +49,7 @@ fn requests(events: &[Event]) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     /// Transparent: reading and writing without edits gives back the very bytes.
     #[test]
@@ -162,7 +162,7 @@ fn refusal(kind: plimsoll::decide::Kind, limit: Option<u64>, requested: Option<u
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused.
     #[test]
