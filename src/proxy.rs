@@ -5,6 +5,7 @@
 mod admin;
 mod call;
 pub mod decide;
+mod discover;
 mod downstream;
 mod encoding;
 mod error;
@@ -38,6 +39,7 @@ pub use self::{
 };
 use self::{
     decide::{Decide, Decision, Report},
+    discover::Windows,
     downstream::{Answering, Broken, Down},
     error::Error,
     headers::Rewrite,
@@ -54,6 +56,7 @@ use crate::{
 pub struct Proxy {
     pub routes: Routes,
     decide: Decide,
+    windows: Arc<Windows>,
     websocket: Websocket,
     annotate: bool,
     max_chat_bytes: u64,
@@ -69,6 +72,7 @@ impl Proxy {
         Ok(Proxy {
             routes: Routes::new(config)?,
             decide,
+            windows: Arc::default(),
             websocket: config.websocket,
             annotate: config.annotate,
             max_chat_bytes: config.max_chat_bytes,
@@ -125,10 +129,13 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
     let collected = Instant::now();
     reply.line.bytes_in = Some(original.len() as u64);
     let decision = match encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes) {
-        Some(plain) => {
-            let decision = reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await;
-            decision.map(|decision| (decision, plain)).ok_or("panic")
-        }
+        Some(plain) => loop {
+            match reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await {
+                Some(Ok(decision)) => break Ok((decision, plain)),
+                Some(Err(wait)) => wait.over().await,
+                None => break Err("panic"),
+            }
+        },
         None => Err("undecodable"),
     };
     let (plain, edited, ticket) = match decision {

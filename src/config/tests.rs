@@ -81,6 +81,7 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("listn = \"127.0.0.1:1\"", "listn", "did you mean listen?");
     check("[policy.hygiene]\nfracton = 1", "policy.hygiene.fracton", "did you mean threshold? known here: threshold, min_messages");
     check("[policy]\ntarget = 45", "policy.target", "45 is not accepted; expected a share of the window");
+    check("[policy]\ndiscover_wait = -1", "policy.discover_wait", "a number of seconds, at most 60");
     check("[policy]\nwindow = \"big\"", "", "invalid type: string \"big\", expected u64");
     check("[policy.preflight]\nreserve = \"some\"", "", "expected a number of tokens or \"request\"");
     check("websocket = \"maybe\"", "", "unknown variant `maybe`, expected `refuse` or `tunnel`");

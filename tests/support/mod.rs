@@ -30,6 +30,8 @@ pub async fn proxy_with(upstream: &Upstream, change: impl FnOnce(&mut Config), d
 
 pub async fn proxy_to(url: &str, change: impl FnOnce(&mut Config), decide: Decide) -> Running {
     let mut config = Config { listen: "127.0.0.1:0".into(), admin: "off".into(), upstream: url.into(), ..Config::default() };
+    // Tests count what arrives upstream; the one that is about discovery turns it on.
+    config.policy.discover = false;
     change(&mut config);
     start(&config, decide, true).await.unwrap()
 }
