@@ -52,7 +52,7 @@ pub struct Preflight {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number of tokens or \"request\"")]
 pub enum Reserve {
     Tokens(u64),
     Named(ReserveOf),
@@ -143,14 +143,15 @@ impl Gates {
             Reserve::Tokens(tokens) => tokens.min(share(RESERVE_SHARE)),
             Reserve::Named(ReserveOf::Request) => cap.unwrap_or(self.preflight.output_reserve_default).min(share(REQUESTED_RESERVE_SHARE)),
         };
-        let room = window.tokens.saturating_sub(reserve + self.preflight.soft.min(share(SOFT_SHARE)));
+        let soft = self.preflight.soft.min(share(SOFT_SHARE));
+        let room = window.tokens.saturating_sub(reserve + soft);
         let safety = if exact { 1.0 } else { self.preflight.safety.max(1.0) };
         Limits {
             window: window.tokens,
             hygiene: self.hygiene.enabled.then(|| (share(self.hygiene.threshold), self.hygiene.min_messages)),
             preflight: self.preflight.enabled.then(|| (room as f64 / safety) as u64),
-            // What is compared with the trigger is measured as the trigger is.
-            target: (share(self.target) as f64 / safety) as u64,
+            // Measured as the trigger is, and under it by as much: the further they are apart, the rarer an epoch ends.
+            target: (share(self.target).saturating_sub(soft) as f64 / safety) as u64,
             max_bytes: self.max_bytes,
             max_media: self.max_media,
             max_messages: self.max_messages,

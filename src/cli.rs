@@ -1,8 +1,12 @@
 //! The command line.
 
 mod check;
+mod classify;
 mod compact;
+mod completions;
+mod demo;
 mod explain;
+mod run;
 mod serve;
 
 use clap::{Args, Parser, Subcommand, error::ErrorKind};
@@ -13,8 +17,17 @@ use crate::config::{Config, Level, LogFormat, Overrides, Problem};
 /// What a wrong command line and a wrong configuration exit with (`EX_USAGE`).
 pub const USAGE: u8 = 64;
 
+/// The shortest way to each use.
+const EXAMPLES: &str = "\
+Examples:
+  plimsoll demo                                    see what it does, without a key
+  plimsoll run -- claude                           an agent behind a proxy of its own
+  plimsoll serve --upstream http://127.0.0.1:8080  in front of a local server, for every agent that has its address
+  plimsoll explain request.json                    where the tokens of a request are
+  plimsoll check                                   what the configuration comes to";
+
 #[derive(Parser)]
-#[command(name = "plimsoll", version, about = "A transparent reverse proxy that keeps agents' requests under their model's context window")]
+#[command(name = "plimsoll", version, about = "A transparent reverse proxy that keeps agents' requests under their model's context window", after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -24,10 +37,14 @@ struct Cli {
 enum Command {
     /// Run the proxy.
     Serve(serve::Serve),
+    Run(run::Run),
+    Demo(demo::Demo),
+    Classify(classify::Classify),
     Compact(compact::Compact),
     Explain(explain::Explain),
     /// Print what the configuration resolves to, for one route and model or for all.
     Check(check::Check),
+    Completions(completions::Completions),
 }
 
 /// Flags that change the configuration, for every subcommand that reads it.
@@ -75,7 +92,11 @@ pub fn run() -> ExitCode {
     };
     match cli.command {
         Command::Serve(serve) => serve.run(),
+        Command::Run(run) => run.run(),
+        Command::Demo(demo) => demo.run(),
+        Command::Completions(completions) => completions.run(),
         Command::Check(check) => check.run(),
+        Command::Classify(classify) => classify.run().unwrap_or_else(failed),
         Command::Compact(compact) => compact.run().unwrap_or_else(failed),
         Command::Explain(explain) => explain.run().unwrap_or_else(failed),
     }

@@ -37,6 +37,8 @@ pub struct Goal {
     pub bytes: Option<u64>,
     /// Cut as an overflow demands: results of all but the newest turn to a few characters.
     pub hard: bool,
+    /// Only what the result weighs is wanted: notes are not written, but charged for.
+    pub draft: bool,
 }
 
 /// What a ladder came to.
@@ -45,6 +47,8 @@ pub struct Outcome {
     pub edits: Vec<Edit>,
     /// What the messages weigh then, without system prompt and tools.
     pub load: Load,
+    /// How many tokens less it is in fact: notes are charged with what they may weigh.
+    pub slack: u64,
     /// The rungs that changed something, in order.
     pub rungs: Vec<&'static str>,
 }
@@ -58,6 +62,7 @@ impl Goal {
             ceiling: limits.ceiling(),
             bytes: (limits.max_bytes > 0).then_some(limits.max_bytes),
             hard: false,
+            draft: false,
         }
     }
 
@@ -78,7 +83,7 @@ impl Goal {
     }
 
     fn tolerable(&self) -> u64 {
-        const ROOM: f64 = 0.10;
+        const ROOM: f64 = 0.05;
         self.ceiling.saturating_sub((self.limits.window as f64 * ROOM) as u64).max(self.target)
     }
 }
@@ -109,5 +114,5 @@ pub fn run(request: &Request, end: usize, weights: &[u64], rest: u64, scale: &Sc
         }
     }
     let load = Load { tokens: view.tokens() - rest, bytes: view.bytes(), media: view.media(), messages: view.kept() };
-    Outcome { edits: view.into_edits(), load, rungs }
+    Outcome { slack: view.slack(), edits: view.into_edits(), load, rungs }
 }

@@ -37,6 +37,10 @@ pub struct Config {
     pub anthropic: String,
     /// What happens to a WebSocket upgrade on a chat path.
     pub websocket: Websocket,
+    /// Whether providers are asked how much their models take.
+    pub discover: bool,
+    /// How long a request to a local server may wait for the first answer to that, in seconds.
+    pub discover_wait: f64,
     /// Whether answers to chat requests carry `x-plimsoll-*` headers.
     pub annotate: bool,
     /// The largest body of a chat request, as sent and decoded, in bytes.
@@ -62,6 +66,8 @@ impl Default for Config {
             openai: "https://api.openai.com".into(),
             anthropic: "https://api.anthropic.com".into(),
             websocket: Websocket::Refuse,
+            discover: true,
+            discover_wait: 1.0,
             annotate: true,
             max_chat_bytes: 64 << 20,
             grace: 600.0,

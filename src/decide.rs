@@ -3,12 +3,16 @@
 //! Pure but for what it remembers: it is told the time, the credential's fingerprint and the windows that are known, and answers with bytes. Whoever
 //! calls it acts on that.
 
-use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale};
-use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Epoch, schedule::Recall, schedule::Standing};
+mod refusal;
+
+pub use refusal::{Kind, Refusal};
+
+use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale, models};
+use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
-use crate::tokens::{Calibrations, Memo};
-use crate::wire::{Format, Request, Unreadable, check};
+use crate::tokens::{Calibration, Memo};
+use crate::wire::{Edit, Format, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
@@ -16,6 +20,9 @@ use std::sync::Arc;
 
 /// Changes with every release whose edits may differ, so that no replica mixes two kinds of bytes.
 const VERSION: u32 = 1;
+
+/// Cause of a pass: nobody knows how much the model takes, so all there is to do is to react.
+pub const WINDOW_UNKNOWN: &str = "window_unknown";
 
 /// How compaction behaves, for a route and a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -110,18 +117,19 @@ pub struct Rewrite {
 }
 
 /// Names a decision, to take it back.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
-    base: Fingerprint,
-    prefix: Fingerprint,
-    came: Load,
+    /// The conversation's part of the ledger, and the prefix in it.
+    pub base: Fingerprint,
+    pub prefix: Fingerprint,
+    pub came: Load,
 }
 
 /// The decisions and everything learnt.
 pub struct Decider {
     pub ledger: Ledger,
     pub memo: Memo,
-    pub calibrations: Calibrations,
+    pub calibration: Calibration,
     /// Windows that providers named when they refused a request; only ever smaller.
     learnt: DashMap<String, u64>,
 }
@@ -138,11 +146,17 @@ struct Measured<'a> {
     prefixes: Vec<Fingerprint>,
     scale: Scale,
     rest: u64,
+    /// Tells this model's counts from another's with the same tokenizer.
+    prices: u128,
 }
 
 impl<'a> Measured<'a> {
     fn of(request: &'a Request, scale: Scale) -> Self {
-        Self { prefixes: request.prefixes(), rest: scale.rest(request).next_multiple_of(GRAIN), scale, request }
+        let mut hasher = Hasher::default();
+        hasher.piece(b'm', scale.model.as_bytes());
+        hasher.piece(b'f', scale.format.name().as_bytes());
+        let prices = hasher.finish().key();
+        Self { prefixes: request.prefixes(), rest: scale.rest(request).next_multiple_of(GRAIN), prices, scale, request }
     }
 }
 
@@ -151,7 +165,7 @@ impl Decider {
         Self {
             ledger: Ledger::new(ledger_bytes, ledger_seconds),
             memo: Memo::new(memo_bytes),
-            calibrations: Calibrations::default(),
+            calibration: Calibration::default(),
             learnt: DashMap::new(),
         }
     }
@@ -167,9 +181,9 @@ impl Decider {
         if let Some(apart) = request.apart {
             return pass(report, Some(apart.name()));
         }
-        let Some(window) = self.window(call) else { return pass(report, Some("window_unknown")) };
+        let Some(window) = self.window(call) else { return pass(report, Some(WINDOW_UNKNOWN)) };
         report.window = Some(window.tokens);
-        let scale = Scale::of(request);
+        let scale = Scale::of(request, &call.upstream);
         let mut limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
         if call.steer == Steer::Defer {
             limits = Limits { hygiene: None, preflight: Some(window.tokens), ..limits };
@@ -182,7 +196,7 @@ impl Decider {
     }
 
     fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
-        let Measured { request, prefixes, scale, rest } = measured;
+        let Measured { request, prefixes, scale, rest, .. } = measured;
         let weigh = |message: usize| self.weigh(measured, message);
         let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh };
         let base = base(call, &limits, &scale.model, *rest);
@@ -197,9 +211,11 @@ impl Decider {
         } else {
             self.harder(call, &course, &mut standing, &page);
         }
-        report.tokens = Some((standing.came.tokens + rest, standing.sent.tokens + rest));
-        let cap = clamp(request, &call.policy.compact, &limits, standing.sent.tokens + rest);
-        let refuse = call.policy.strict && standing.sent.tokens + rest > limits.window;
+        let worked_out = standing.epoch.as_ref().map(|epoch| epoch.worked_out(&course));
+        let after = standing.sent.tokens + rest - worked_out.map_or(0, |worked_out| worked_out.slack);
+        report.tokens = Some((standing.came.tokens + rest, after));
+        let cap = clamp(request, &call.policy.compact, &limits, after);
+        let refuse = call.policy.strict && after > limits.window;
         if let Some(epoch) = &standing.epoch {
             (report.rungs, report.epoch) = (epoch.rungs.clone(), epoch.number);
             // An epoch that began earlier is no news: its edits are only applied again.
@@ -212,7 +228,7 @@ impl Decider {
         if standing.epoch.is_none() && cap.is_none() {
             return Decision::Pass(report);
         }
-        match self.rewrite(request, standing.epoch.as_deref(), cap) {
+        match self.rewrite(request, worked_out.map_or(&[], |worked_out| &worked_out.edits), cap) {
             Err(rule) => Decision::Pass(Report {
                 cause: Some(rule),
                 tokens: Some((standing.came.tokens + rest, standing.came.tokens + rest)),
@@ -229,7 +245,7 @@ impl Decider {
     /// Where the schedule's result is known not to fit, by what the provider's own counts have taught, one harder step. It is remembered for this
     /// conversation; a process that has not learnt it sends what the schedule says.
     fn harder(&self, call: &Call, course: &Course, standing: &mut Standing, page: &impl Recall) {
-        let ratio = self.calibrations.ratio(&call.upstream, &course.scale.model);
+        let ratio = self.calibration.ratio(&call.upstream, &course.scale.model);
         let tokens = standing.sent.tokens + course.rest;
         if ratio <= 1.0 || (tokens as f64 * ratio) as u64 <= course.limits.window || tokens < standing.futile_until {
             return;
@@ -247,21 +263,21 @@ impl Decider {
         if call.request.apart.is_some() {
             return None;
         }
-        let measured = Measured::of(&call.request, Scale::of(&call.request));
-        let Measured { request, prefixes, scale, rest } = &measured;
+        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream));
+        let Measured { request, prefixes, scale, rest, .. } = &measured;
         let cap = request.cap.map(|(_, cap)| cap);
         let counted = if sent == request.bytes() {
             (0..request.conversation.messages.len()).map(|message| self.weigh(&measured, message)).sum::<u64>() + rest
         } else {
-            self.count(request.format, sent)?
+            self.count(call, sent)?
         };
 
         // What the provider counted for the bytes it got, and the window it named.
-        let prompt = refusal.prompt().unwrap_or((counted as f64 * self.calibrations.ratio(&call.upstream, &scale.model)) as u64).max(1);
+        let prompt = refusal.prompt().unwrap_or((counted as f64 * self.calibration.ratio(&call.upstream, &scale.model)) as u64).max(1);
         let ratio = if refusal.prompt().is_some() {
             (prompt as f64 / counted.max(1) as f64).clamp(0.25, 4.0)
         } else {
-            self.calibrations.ratio(&call.upstream, &scale.model)
+            self.calibration.ratio(&call.upstream, &scale.model)
         };
         let known = self.window(call);
         let limit = refusal.limit.or(known.map(|window| window.tokens)).unwrap_or(u64::MAX);
@@ -313,6 +329,7 @@ impl Decider {
             ceiling: room.min(if bytes.is_some() { counted / 2 } else { room }),
             bytes,
             hard: true,
+            draft: false,
         };
 
         let weigh = |message: usize| self.weigh(&measured, message);
@@ -330,15 +347,16 @@ impl Decider {
         if !course.compact(&mut standing, end, if bytes.is_some() { Trigger::Bytes } else { Trigger::Overflow }, &goal) {
             return None;
         }
-        let body = self.rewrite(request, standing.epoch.as_deref(), None).ok()?;
-        let after = standing.sent.tokens + rest;
+        let epoch = standing.epoch.clone()?;
+        let worked_out = epoch.worked_out(&course);
+        let body = self.rewrite(request, &worked_out.edits, None).ok()?;
+        let after = standing.sent.tokens + rest - worked_out.slack;
         // Smaller than what was refused, or not at all.
         if body.len() >= sent.len() || (refusal.kind != Kind::Bytes && after >= counted) {
             return None;
         }
         let base = base(call, &limits, &scale.model, *rest);
         self.ledger.page(base, call.now).remember(prefixes[end], &standing);
-        let epoch = standing.epoch.as_ref()?;
         let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs.clone(), epoch: epoch.number, ..report };
         Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came } })
     }
@@ -352,7 +370,8 @@ impl Decider {
 
     /// What the provider counted for a prompt that we counted too.
     pub fn learn_usage(&self, upstream: &str, model: &str, real: u64, counted: u64) {
-        self.calibrations.learn(upstream, model, real, counted);
+        let tokenizer = models::model(model, upstream).map(|model| model.tokenizer).unwrap_or_default();
+        self.calibration.learn(upstream, model, tokenizer, real, counted);
     }
 
     fn learn_window(&self, upstream: &str, model: &str, limit: u64) {
@@ -376,64 +395,25 @@ impl Decider {
     /// Tokens of a message, counted once.
     fn weigh(&self, measured: &Measured, message: usize) -> u64 {
         let message = &measured.request.conversation.messages[message];
-        let count = || measured.scale.message(measured.request, message) as u32;
-        u64::from(self.memo.get_or_count(measured.scale.tokenizer, message.fingerprint.key(), count))
+        // What pictures cost is the model's matter.
+        let key = message.fingerprint.key() ^ measured.prices;
+        self.memo.count(measured.scale.tokenizer, key, || measured.scale.message(measured.request, message) as usize) as u64
     }
 
-    fn count(&self, format: Format, body: &Bytes) -> Option<u64> {
-        let request = Request::read(format, body.clone()).ok()?;
-        let scale = Scale::of(&request);
+    fn count(&self, call: &Call, body: &Bytes) -> Option<u64> {
+        let request = Request::read(call.request.format, body.clone()).ok()?;
+        let scale = Scale::of(&request, &call.upstream);
         Some(scale.rest(&request) + request.conversation.messages.iter().map(|message| scale.message(&request, message)).sum::<u64>())
     }
 
     /// The edited body, read back and checked; the rule that it breaks otherwise.
-    fn rewrite(&self, request: &Request, epoch: Option<&Epoch>, cap: Option<u64>) -> Result<Bytes, &'static str> {
-        let edits = epoch.map_or(&[][..], |epoch| &epoch.edits);
+    fn rewrite(&self, request: &Request, edits: &[Edit], cap: Option<u64>) -> Result<Bytes, &'static str> {
         let body = Bytes::from(request.apply(edits, cap));
         let back = Request::read(request.format, body.clone()).map_err(|_| "unreadable_rewrite")?;
         match check::rewrite(request, &back).first() {
             Some(fault) => Err(fault.rule),
             None => Ok(body),
         }
-    }
-}
-
-/// What a provider said when it refused a request as too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub kind: Kind,
-    pub limit: Option<u64>,
-    pub requested: Option<u64>,
-    pub output: Option<u64>,
-    /// `requested` is the prompt alone, not prompt and answer together.
-    pub scope_is_input: bool,
-    /// `requested` is a number it stopped counting at.
-    pub lower_bound: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Input,
-    InputPlusOutput,
-    Bytes,
-    /// A limit a minute that one request alone is over.
-    RateCeiling,
-}
-
-impl Refusal {
-    /// The prompt's tokens by the provider's count, where it counted them.
-    fn prompt(&self) -> Option<u64> {
-        if self.lower_bound || self.kind == Kind::Bytes {
-            return None;
-        }
-        let requested = self.requested?;
-        if self.scope_is_input { Some(requested) } else { Some(requested.saturating_sub(self.output.unwrap_or(0))) }
-            .filter(|prompt| *prompt > 0)
-    }
-
-    /// Whether its limit says something about the model's window.
-    fn teaches(&self) -> bool {
-        matches!(self.kind, Kind::Input | Kind::InputPlusOutput)
     }
 }
 

@@ -86,10 +86,8 @@ impl Ledger {
 /// The bytes an entry is charged with. An epoch is shared by all entries of its conversation; each is charged a part, the one that begins it all.
 fn weight(standing: &Standing) -> u64 {
     const ENTRY: u64 = 200;
-    let epoch = standing.epoch.as_ref().map_or(0, |epoch| {
-        let whole: usize = epoch.edits.iter().map(|edit| edit.change.weight()).sum();
-        whole as u64 / if std::sync::Arc::strong_count(epoch) > 2 { 16 } else { 1 }
-    });
+    let epoch =
+        standing.epoch.as_ref().map_or(0, |epoch| epoch.weight() as u64 / if std::sync::Arc::strong_count(epoch) > 2 { 16 } else { 1 });
     ENTRY + epoch
 }
 

@@ -72,7 +72,7 @@ impl Proxy {
         Ok(Proxy {
             routes: Routes::new(config)?,
             decide,
-            windows: Arc::default(),
+            windows: Arc::new(Windows::new(config.discover, config.discover_wait)),
             websocket: config.websocket,
             annotate: config.annotate,
             max_chat_bytes: config.max_chat_bytes,
@@ -199,12 +199,16 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
     }
 }
 
+/// From this share of the window on, a refusal without a reason is taken for an overflow.
+const NEARLY_FULL: f64 = 0.8;
+
 /// Whether a refusal means that the request is too long, and may be answered by a shorter one.
 fn is_overflow(refusal: &Classified, status: u16, reply: &Reply) -> bool {
     let policy = reply.call.route.policies.of(&reply.line.report.model).overflow.clone();
     policy.retry
         && match refusal.class {
-            Class::None => false,
+            // Some say nothing at all; a request that nearly fills its window was too long for them.
+            Class::None => refusal.needs_estimate() && reply.line.report.pressure().is_some_and(|pressure| pressure >= NEARLY_FULL),
             Class::Input | Class::InputPlusOutput | Class::Bytes => true,
             Class::RateCeiling => status == 413 || policy.rate_ceiling_429,
         }

@@ -7,7 +7,6 @@ mod chat;
 pub mod check;
 mod edit;
 mod format;
-pub mod head;
 pub mod json;
 mod messages;
 pub mod overflow;

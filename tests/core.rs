@@ -49,7 +49,7 @@ fn requests(events: &[Event]) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     /// Transparent: reading and writing without edits gives back the very bytes.
     #[test]
@@ -162,7 +162,7 @@ fn refusal(kind: plimsoll::decide::Kind, limit: Option<u64>, requested: Option<u
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused.
     #[test]
@@ -170,7 +170,7 @@ proptest! {
         use plimsoll::decide::Kind;
         let call = Call { window: None, ..call(format, render(format, &events, None), 0) };
         let came = &call.request;
-        let counted = { let scale = plimsoll::budget::load::Scale::of(came); scale.rest(came) + came.conversation.messages.iter().map(|message| scale.message(came, message)).sum::<u64>() };
+        let counted = { let scale = plimsoll::budget::load::Scale::of(came, "test"); scale.rest(came) + came.conversation.messages.iter().map(|message| scale.message(came, message)).sum::<u64>() };
         prop_assume!(counted > 3000);
         let requested = (counted as f64 * ratio) as u64;
         let limit = (requested as f64 * share) as u64;

@@ -19,9 +19,9 @@ const PROPS: &str = r#"{"default_generation_settings":{"n_ctx":1024},"total_slot
 
 async fn discovering(url: &str, change: impl FnOnce(&mut Config)) -> Running {
     let change = |config: &mut Config| {
-        config.policy.discover = true;
+        config.discover = true;
         // Longer than any machine takes, so that what is waited for is there.
-        config.policy.discover_wait = 60.0;
+        config.discover_wait = 60.0;
         change(config);
     };
     proxy_to(url, change, Decide::default()).await
@@ -102,7 +102,7 @@ async fn nothing_is_asked_where_the_window_is_said_or_discovery_is_off_or_the_re
     let body = &long();
     check("configured", |config| config.policy.window = 8000, "", body).await;
     check("told by the agent", |_| {}, "x-plimsoll-window: 8000\r\n", body).await;
-    check("off", |config| config.policy.discover = false, "", body).await;
+    check("off", |config| config.discover = false, "", body).await;
     check("no compaction", |config| config.policy.mode = plimsoll::decide::Mode::Off, "", body).await;
     check("steered past", |_| {}, "x-plimsoll-compact: off\r\n", body).await;
     check("a probe", |_| {}, "", r#"{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}"#).await;
@@ -151,7 +151,7 @@ async fn a_silent_server_delays_nothing_for_longer_than_it_may() {
             })
             .await
         };
-        let proxy = discovering(&upstream.url(), |config| config.policy.discover_wait = wait).await;
+        let proxy = discovering(&upstream.url(), |config| config.discover_wait = wait).await;
         let got = ask(proxy.address, post(CHAT, &long())).await;
         assert!(got.status() == 200 && !is_compacted(&got));
     }
@@ -160,7 +160,7 @@ async fn a_silent_server_delays_nothing_for_longer_than_it_may() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_server_told_too_late_holds_for_the_next_request() {
     let upstream = tells().await;
-    let proxy = discovering(&upstream.url(), |config| config.policy.discover_wait = 0.0).await;
+    let proxy = discovering(&upstream.url(), |config| config.discover_wait = 0.0).await;
     let late = async {
         while !is_compacted(&ask(proxy.address, post(CHAT, &long())).await) {
             tokio::task::yield_now().await;

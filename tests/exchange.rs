@@ -81,7 +81,10 @@ async fn a_connection_that_died_in_the_pool_costs_nobody_an_answer() {
         let path = if n % 2 == 0 { CHAT } else { "/v1/embeddings" };
         assert_eq!(ask(proxy.address, post(path, &format!("{{\"ask\":{n}}}"))).await.text(), format!("{{\"n\":{n}}}"));
     }
-    assert_eq!(upstream.seen().iter().map(|seen| String::from_utf8_lossy(&seen.body).into_owned()).collect::<Vec<_>>(), (0..40).map(|n| format!("{{\"ask\":{n}}}")).collect::<Vec<_>>());
+    assert_eq!(
+        upstream.seen().iter().map(|seen| String::from_utf8_lossy(&seen.body).into_owned()).collect::<Vec<_>>(),
+        (0..40).map(|n| format!("{{\"ask\":{n}}}")).collect::<Vec<_>>()
+    );
 }
 
 /// The harder kind: upstream closes only when the next request is already on its way.
@@ -170,7 +173,8 @@ async fn an_upstream_that_dies_in_mid_stream_breaks_the_agent_s_connection_too()
         assert!(!got.body.ends_with(END));
         upstream.only();
     }
-    let upstream = Upstream::new(|_, _| b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"half\":".to_vec()).await;
+    let upstream =
+        Upstream::new(|_, _| b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"half\":".to_vec()).await;
     let upstream_closes = Upstream::conduct(|_, _, mut stream| async move {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{\"half\":").await.unwrap();
         None
@@ -189,7 +193,9 @@ async fn a_chat_body_over_the_limit_is_a_413_and_stays_here() {
     let large = "x".repeat(300_000);
     for path in [CHAT, "/v1/messages"] {
         assert_ours(&ask(proxy.address, post(path, &large)).await, path, 413, "127.0.0.1");
-        let chunked = [format!("POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes(), chunk(&large), END.to_vec()].concat();
+        let chunked =
+            [format!("POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes(), chunk(&large), END.to_vec()]
+                .concat();
         assert_ours(&ask(proxy.address, chunked).await, path, 413, "127.0.0.1");
     }
     // One that waits to be asked for its body never has to send it.
@@ -251,7 +257,9 @@ async fn the_agent_cannot_choose_the_upstream() {
     let proxy = proxy(&upstream).await;
     let evil = decoy.address;
     for line in [format!("POST http://{evil}{CHAT}"), format!("POST //{evil}{CHAT}"), format!("POST {CHAT}")] {
-        let request = format!("{line} HTTP/1.1\r\nHost: {evil}\r\nX-Forwarded-Host: {evil}\r\nX-Upstream-Url: http://{evil}/\r\nForwarded: host={evil}\r\nContent-Length: 2\r\n\r\n{{}}");
+        let request = format!(
+            "{line} HTTP/1.1\r\nHost: {evil}\r\nX-Forwarded-Host: {evil}\r\nX-Upstream-Url: http://{evil}/\r\nForwarded: host={evil}\r\nContent-Length: 2\r\n\r\n{{}}"
+        );
         assert_eq!(ask(proxy.address, request).await.text(), "{}");
     }
     let got = ask(proxy.address, format!("CONNECT {evil} HTTP/1.1\r\nHost: {evil}\r\n\r\n")).await;
@@ -306,7 +314,12 @@ async fn a_slow_agent_slows_its_upstream() {
         }
         before = now;
         // Another exchange takes its time, and shows that nobody else is held up.
-        assert_eq!(ask(proxy_to(&Upstream::new(|_, _| ok("{}")).await.url(), |_| {}, Decide::default()).await.address, post(CHAT, HELLO)).await.status(), 200);
+        assert_eq!(
+            ask(proxy_to(&Upstream::new(|_, _| ok("{}")).await.url(), |_| {}, Decide::default()).await.address, post(CHAT, HELLO))
+                .await
+                .status(),
+            200
+        );
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }

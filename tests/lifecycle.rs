@@ -25,7 +25,13 @@ struct Process {
 fn plimsoll(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
     // No configuration of whoever runs the tests.
-    command.args(arguments).env_clear().current_dir(std::env::temp_dir()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .env_clear()
+        .current_dir(std::env::temp_dir())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -197,11 +203,21 @@ async fn each_exchange_is_one_line_of_the_log() {
     ask(process.address, "GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n").await;
     process.signal("TERM");
     let (_, log) = process.end().await;
-    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).filter(|line: &serde_json::Value| line["message"] == "exchange").collect();
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &serde_json::Value| line["message"] == "exchange")
+        .collect();
     assert_eq!(lines.len(), 2);
     let (chat, models) = (&lines[0], &lines[1]);
-    assert_eq!((chat["method"].as_str(), chat["path"].as_str(), chat["route"].as_str(), chat["format"].as_str()), (Some("POST"), Some(CHAT), Some("openai"), Some("chat")));
-    assert_eq!((chat["status"].as_u64(), chat["bytes_in"].as_u64(), chat["tokens_in"].as_u64(), chat["end"].as_str()), (Some(200), Some(HELLO.len() as u64), Some(11), Some("complete")));
+    assert_eq!(
+        (chat["method"].as_str(), chat["path"].as_str(), chat["route"].as_str(), chat["format"].as_str()),
+        (Some("POST"), Some(CHAT), Some("openai"), Some("chat"))
+    );
+    assert_eq!(
+        (chat["status"].as_u64(), chat["bytes_in"].as_u64(), chat["tokens_in"].as_u64(), chat["end"].as_str()),
+        (Some(200), Some(HELLO.len() as u64), Some(11), Some("complete"))
+    );
     assert!(chat["ms"].as_f64() >= chat["ttfb_ms"].as_f64() && chat["added_ms"].is_number());
     assert_eq!((models["path"].as_str(), models["format"].as_str(), models["trigger"].is_null()), (Some("/v1/models"), Some("none"), true));
 }
@@ -224,7 +240,14 @@ fn a_wrong_configuration_stops_the_start_with_file_and_key() {
     assert!(refusal(&["serve", "--config", "missing.toml"], "x", "").contains("missing.toml: cannot be read"));
     assert!(refusal(&["serve", "--window", "many"], "x", "").contains("--window"));
     assert!(refusal(&["serve", "--wndow", "1"], "x", "").contains("--window"));
-    assert!(refusal(&["serve", "--admin", "off", "--listen", "127.0.0.1:0"], "plimsoll.toml", "tls = { certificate = \"no.pem\", key = \"no.pem\" }").contains("no.pem cannot be read"));
+    assert!(
+        refusal(
+            &["serve", "--admin", "off", "--listen", "127.0.0.1:0"],
+            "plimsoll.toml",
+            "tls = { certificate = \"no.pem\", key = \"no.pem\" }"
+        )
+        .contains("no.pem cannot be read")
+    );
 }
 
 #[test]
@@ -249,6 +272,12 @@ fn check_prints_what_the_configuration_resolves_to() {
         assert!(end.status.success());
         wanted.iter().for_each(|wanted| assert!(said.contains(wanted), "{wanted} in {said}"));
     };
-    check(&["check"], &["plimsoll.toml", "listen = \"127.0.0.1:4790\"", "https://api.anthropic.com", "https://openrouter.ai/api/v1", "window = 5000"]);
-    check(&["check", "--path", "/router/v1/chat/completions?a=1", "--model", "big-one"], &["/router", "target = 0.3", "goes to https://openrouter.ai/api/v1/chat/completions?a=1"]);
+    check(
+        &["check"],
+        &["plimsoll.toml", "listen = \"127.0.0.1:4790\"", "https://api.anthropic.com", "https://openrouter.ai/api/v1", "window = 5000"],
+    );
+    check(
+        &["check", "--path", "/router/v1/chat/completions?a=1", "--model", "big-one"],
+        &["/router", "target = 0.3", "goes to https://openrouter.ai/api/v1/chat/completions?a=1"],
+    );
 }

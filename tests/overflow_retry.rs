@@ -109,12 +109,16 @@ async fn an_overflow_that_cannot_be_helped_goes_down_unchanged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_refusal_of_an_edit_is_answered_by_the_original_and_the_edit_is_quarantined() {
-    for (status, second) in [("400 Bad Request", ok("{}")), ("422 Unprocessable Entity", refused("400 Bad Request", OTHER)), ("400 Bad Request", refused("400 Bad Request", OVERFLOW))] {
+    for (status, second) in [
+        ("400 Bad Request", ok("{}")),
+        ("422 Unprocessable Entity", refused("400 Bad Request", OTHER)),
+        ("400 Bad Request", refused("400 Bad Request", OVERFLOW)),
+    ] {
         let outcome = run(edits(), vec![refused(status, OTHER), second.clone()]).await;
         assert_eq!(outcome.sent, ["{\"edited\":1}", HELLO]);
         assert_eq!(outcome.got.header("x-plimsoll-retried"), Some("original"));
         assert!(second.ends_with(&outcome.got.body), "the answer to the original is final");
-        assert_eq!(outcome.script.told.lock().unwrap().quarantined, [plimsoll::proxy::decide::Ticket(1)]);
+        assert_eq!(outcome.script.told.lock().unwrap().quarantined, [support::script::ticket(1)]);
     }
 }
 
@@ -129,12 +133,20 @@ async fn an_edited_request_that_overflows_is_tried_harder() {
 async fn a_harder_edit_that_is_refused_for_another_reason_is_quarantined() {
     let outcome = run(harder(), vec![refused("400 Bad Request", OVERFLOW), refused("400 Bad Request", OTHER)]).await;
     assert_eq!(outcome.got.text(), OVERFLOW);
-    assert_eq!(outcome.script.told.lock().unwrap().quarantined, [plimsoll::proxy::decide::Ticket(2)]);
+    assert_eq!(outcome.script.told.lock().unwrap().quarantined, [support::script::ticket(2)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_overflow_is_asked_once() {
-    let statuses = ["400 Bad Request", "401 Unauthorized", "404 Not Found", "422 Unprocessable Entity", "429 Too Many Requests", "500 Oops", "529 Overloaded"];
+    let statuses = [
+        "400 Bad Request",
+        "401 Unauthorized",
+        "404 Not Found",
+        "422 Unprocessable Entity",
+        "429 Too Many Requests",
+        "500 Oops",
+        "529 Overloaded",
+    ];
     for status in statuses {
         let outcome = run(harder(), vec![refused(status, OTHER)]).await;
         assert_eq!((outcome.got.line.as_str(), outcome.got.text(), outcome.sent.len()), (format!("HTTP/1.1 {status}").as_str(), OTHER, 1));
@@ -212,16 +224,20 @@ async fn a_second_body_goes_under_no_old_idempotency_key() {
     let answers = [refused("400 Bad Request", OVERFLOW), ok("{}")];
     let upstream = Upstream::new(move |n, _| answers[n].clone()).await;
     let proxy = proxy_with(&upstream, |_| {}, harder().decide()).await;
-    let request = format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nX-Other: o\r\nContent-Length: {}\r\n\r\n{HELLO}", HELLO.len());
+    let request =
+        format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nIdempotency-Key: k\r\nX-Other: o\r\nContent-Length: {}\r\n\r\n{HELLO}", HELLO.len());
     assert_eq!(ask(proxy.address, request).await.status(), 200);
-    let keys: Vec<_> = upstream.seen().iter().map(|seen| (seen.header("idempotency-key").is_some(), seen.header("x-other").is_some())).collect();
+    let keys: Vec<_> =
+        upstream.seen().iter().map(|seen| (seen.header("idempotency-key").is_some(), seen.header("x-other").is_some())).collect();
     assert_eq!(keys, [(true, true), (false, true)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_request_over_the_rate_limit_is_tried_again_only_where_that_is_wanted() {
     // The classifier's own tests say which refusals are of this kind; here only that a 429 is left alone.
-    let outcome = run(harder(), vec![refused("429 Too Many Requests", r#"{"error":{"message":"Request too large (TPM): Limit 8, Requested 9"}}"#)]).await;
+    let outcome =
+        run(harder(), vec![refused("429 Too Many Requests", r#"{"error":{"message":"Request too large (TPM): Limit 8, Requested 9"}}"#)])
+            .await;
     assert_eq!((outcome.got.status(), outcome.sent.len()), (429, 1));
 }
 
@@ -230,5 +246,5 @@ async fn usage_and_limits_are_learnt() {
     let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":2}}\n\n";
     let outcome = run(harder(), vec![refused("400 Bad Request", OVERFLOW), sse(&[ROLE, WORD, usage, DONE])]).await;
     let told = outcome.script.told.lock().unwrap();
-    assert_eq!(told.usage.iter().map(|usage| (usage.input, usage.output)).collect::<Vec<_>>(), [(11, 2)]);
+    assert_eq!(told.usage.iter().map(|usage| (usage.input, usage.output)).collect::<Vec<_>>(), [(Some(11), Some(2))]);
 }

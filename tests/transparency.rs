@@ -50,7 +50,12 @@ async fn chunked_bodies_and_expectations_are_met() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
     let proxy = proxy(&upstream).await;
     for path in [CHAT, "/v1/files"] {
-        let request = [format!("POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes(), b"3;ext=1\r\n{\"a\r\n".to_vec(), chunk("\":1}"), END.to_vec()];
+        let request = [
+            format!("POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes(),
+            b"3;ext=1\r\n{\"a\r\n".to_vec(),
+            chunk("\":1}"),
+            END.to_vec(),
+        ];
         assert_eq!(ask(proxy.address, request.concat()).await.status(), 200);
         let mut agent = Agent::connect(proxy.address).await;
         agent.send(format!("POST {path} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 7\r\n\r\n")).await;
@@ -68,7 +73,9 @@ async fn headers_keep_spelling_order_and_values() {
     let proxy = proxy(&upstream).await;
     for path in [CHAT, "/v1/embeddings"] {
         let before = upstream.seen().len();
-        let head = format!("POST {path} HTTP/1.1\r\nX-Stainless-Lang: python\r\nHost: proxy.example\r\nuser-agent: Judge/1.0\r\nX-Custom: One\r\nx-custom: two\r\nx-empty:\r\n");
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nX-Stainless-Lang: python\r\nHost: proxy.example\r\nuser-agent: Judge/1.0\r\nX-Custom: One\r\nx-custom: two\r\nx-empty:\r\n"
+        );
         let request = [
             head.as_bytes(),
             b"X-Latin: caf\xe9\r\nConnection: close, X-Drop-Me\r\nX-Drop-Me: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nProxy-Authorization: Basic x\r\nx-Plimsoll-Note: ours\r\n",
@@ -99,7 +106,11 @@ async fn headers_keep_spelling_order_and_values() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn methods_and_targets_pass_letter_for_letter() {
-    let upstream = Upstream::new(|_, seen| if seen.line.starts_with("HEAD") { b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec() } else { ok("{}") }).await;
+    let upstream =
+        Upstream::new(
+            |_, seen| if seen.line.starts_with("HEAD") { b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec() } else { ok("{}") },
+        )
+        .await;
     let proxy = proxy(&upstream).await;
     let check = async |line: &str| {
         let before = upstream.seen().len();
@@ -156,9 +167,19 @@ async fn answers_pass_byte_for_byte() {
     )
     .await;
     check("HTTP/1.1 418 I Am A Kettle\r\ncontent-length: 0", b"", &[("content-length", "0")]).await;
-    check("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/x\r\ncontent-length: 0", b"", &[("Location", "http://127.0.0.1:1/x"), ("content-length", "0")]).await;
+    check(
+        "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/x\r\ncontent-length: 0",
+        b"",
+        &[("Location", "http://127.0.0.1:1/x"), ("content-length", "0")],
+    )
+    .await;
     check("HTTP/1.1 204 No Content\r\nx: y", b"", &[("x", "y")]).await;
-    check("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 22", &gzip(b"{}")[..22], &[("Content-Encoding", "gzip"), ("Content-Length", "22")]).await;
+    check(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 22",
+        &gzip(b"{}")[..22],
+        &[("Content-Encoding", "gzip"), ("Content-Length", "22")],
+    )
+    .await;
     check("HTTP/1.1 200 OK\r\nx: close-delimited", b"{\"a\":1}", &[("x", "close-delimited"), ("transfer-encoding", "chunked")]).await;
     let chunked = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked";
     check(chunked, b"3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n", &[("Trailer", "X-Sum"), ("Transfer-Encoding", "chunked")]).await;
@@ -166,7 +187,11 @@ async fn answers_pass_byte_for_byte() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn trailers_pass_to_agents_that_take_them() {
-    let upstream = Upstream::new(|_, _| [b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n", chunk("abc").as_slice(), b"0\r\nX-Sum: 7\r\n\r\n"].concat()).await;
+    let upstream = Upstream::new(|_, _| {
+        [b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n", chunk("abc").as_slice(), b"0\r\nX-Sum: 7\r\n\r\n"]
+            .concat()
+    })
+    .await;
     let proxy = proxy(&upstream).await;
     let got = ask(proxy.address, "GET /x HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n").await;
     assert_eq!((got.text(), got.trailers.as_slice()), ("abc", ["x-sum: 7".to_owned()].as_slice()));
@@ -180,7 +205,10 @@ async fn streams_pass_piece_by_piece() {
     let word = "data: {\"choices\":[{\"delta\":{\"content\":\"\u{1f600}\"}}]}\n\n".as_bytes();
     let cut = word.len() - 12;
     let pieces: Vec<&'static [u8]> =
-        [b": keep-alive\r\n\r\n".as_slice(), word, b": again\n\n", word, b"data\n\nunknown: field\n\n", b"data: [DONE]"].into_iter().map(|piece| &*piece.to_vec().leak()).collect();
+        [b": keep-alive\r\n\r\n".as_slice(), word, b": again\n\n", word, b"data\n\nunknown: field\n\n", b"data: [DONE]"]
+            .into_iter()
+            .map(|piece| &*piece.to_vec().leak())
+            .collect();
     let mut pieces = pieces;
     pieces.splice(3..4, [&*word[..cut].to_vec().leak(), &*word[cut..].to_vec().leak()]);
     for (path, mime) in [(CHAT, "text/event-stream"), ("/v1/events", "text/event-stream"), ("/v1/other", "application/x-ndjson")] {
@@ -227,7 +255,9 @@ async fn connections_of_agents_and_to_upstream_are_kept() {
 
 async fn websocket(proxy: std::net::SocketAddr, path: &str) -> Agent {
     let mut agent = Agent::connect(proxy).await;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\nAuthorization: Bearer k\r\n\r\n");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\nAuthorization: Bearer k\r\n\r\n"
+    );
     agent.send(request).await;
     agent
 }
@@ -239,7 +269,12 @@ async fn upgrades_are_tunnelled_except_on_chat_paths() {
             return None;
         }
         // The first words of the new protocol come in the same segment as the answer.
-        stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: a=\r\n\r\nhello").await.unwrap();
+        stream
+            .write_all(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: a=\r\n\r\nhello",
+            )
+            .await
+            .unwrap();
         let mut said = [0; 5];
         stream.read_exact(&mut said).await.unwrap();
         said.reverse();
@@ -253,7 +288,8 @@ async fn upgrades_are_tunnelled_except_on_chat_paths() {
         let mut agent = websocket(proxy.address, path).await;
         let (line, headers) = agent.head().await.unwrap();
         assert_eq!(line, "HTTP/1.1 101 Switching Protocols");
-        let has = |name: &str, value: &str| headers.iter().any(|(n, v)| n.eq_ignore_ascii_case(name) && v.eq_ignore_ascii_case(value.as_bytes()));
+        let has =
+            |name: &str, value: &str| headers.iter().any(|(n, v)| n.eq_ignore_ascii_case(name) && v.eq_ignore_ascii_case(value.as_bytes()));
         assert!(has("upgrade", "websocket") && has("connection", "upgrade") && has("sec-websocket-accept", "a="), "{headers:?}");
         agent.until("hello").await;
         agent.buffer.clear();
@@ -299,7 +335,10 @@ async fn an_edited_request_goes_as_identity_with_its_true_length() {
     let script = Scripted { first: Some("{\"edited\":1}"), ..Scripted::default() };
     let proxy = proxy_with(&upstream, |_| {}, script.decide()).await;
     let body = gzip(HELLO.as_bytes());
-    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nA: 1\r\nContent-Encoding: gzip\r\nB: 2\r\nContent-Length: {}\r\nC: 3\r\n\r\n", body.len());
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nHost: h\r\nA: 1\r\nContent-Encoding: gzip\r\nB: 2\r\nContent-Length: {}\r\nC: 3\r\n\r\n",
+        body.len()
+    );
     assert_eq!(ask(proxy.address, [head.as_bytes(), &body].concat()).await.status(), 200);
     let seen = upstream.only();
     assert_eq!(seen.body, b"{\"edited\":1}");

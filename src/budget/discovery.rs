@@ -61,10 +61,13 @@ pub fn window_in(answer: &[u8], model: &str, serves_one: bool) -> Option<Window>
     let list = ["data", "models"].iter().find_map(|key| answer.get(*key)).and_then(Value::as_array).or_else(|| answer.as_array());
     match list {
         Some(list) => {
-            let entry = list.iter().find(|entry| names(entry).any(|name| name == model || name.strip_suffix(":latest") == Some(model))).or_else(|| match list.as_slice() {
-                [only] if serves_one => Some(only),
-                _ => None,
-            })?;
+            let entry = list
+                .iter()
+                .find(|entry| names(entry).any(|name| name == model || name.strip_suffix(":latest") == Some(model)))
+                .or_else(|| match list.as_slice() {
+                    [only] if serves_one => Some(only),
+                    _ => None,
+                })?;
             window_of(entry)
         }
         None => window_of(&answer),

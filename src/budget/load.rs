@@ -1,7 +1,8 @@
 //! What a request weighs: tokens, message by message, priced in one place.
 
+use super::models;
 use crate::conversation::{Block, Form, Kind, Media, MediaKind, Message, Outcome, PartKind, Span};
-use crate::tokens::Tokenizer;
+use crate::tokens::{Tokenizer, count_json_string, images};
 use crate::wire::{Format, Request, json};
 
 /// What is limited: tokens, bytes of the messages, pictures and documents, messages.
@@ -30,6 +31,8 @@ impl std::ops::Add for Load {
 const MESSAGE: u64 = 4;
 const CALL: u64 = 8;
 const RESULT: u64 = 4;
+/// What is shorter names a file, what is longer is one.
+const LONGEST_FILE_ID: usize = 256;
 /// Around a tool list: the preamble that makes a model use it.
 const REST: u64 = 8;
 
@@ -46,8 +49,10 @@ pub struct Scale {
 }
 
 impl Scale {
-    pub fn of(request: &Request) -> Self {
-        Self { tokenizer: Tokenizer::for_model(request.model()), model: request.model().to_owned(), format: request.format }
+    /// The scale of the model that is asked for, at an upstream of that host.
+    pub fn of(request: &Request, host: &str) -> Self {
+        let tokenizer = models::model(request.model(), host).map(|model| model.tokenizer).unwrap_or_default();
+        Self { tokenizer, model: request.model().to_owned(), format: request.format }
     }
 
     /// Tokens of a text of ours.
@@ -57,7 +62,7 @@ impl Scale {
 
     /// Tokens of a JSON string as it stands in the body.
     pub fn string(&self, body: &str, span: Span) -> u64 {
-        self.text(&json::unescape(json::inner(body, span).of(body)))
+        count_json_string(self.tokenizer, span.of(body)) as u64
     }
 
     pub fn message(&self, request: &Request, message: &Message) -> u64 {
@@ -99,12 +104,19 @@ impl Scale {
             .sum()
     }
 
-    pub fn media(&self, _body: &str, media: &Media) -> u64 {
-        match media.kind {
-            MediaKind::Image => 1_200,
-            MediaKind::Document => 1_200 + media.data.len() as u64 / 40,
-            MediaKind::Audio => 200 + media.data.len() as u64 / 200,
-        }
+    pub fn media(&self, body: &str, media: &Media) -> u64 {
+        let data = media.data.of(body);
+        let tokens = match media.kind {
+            MediaKind::Image => {
+                let detail = media.detail.of(body);
+                let is_here = data.starts_with("data:") || (!data.contains("://") && data.len() > LONGEST_FILE_ID);
+                let source = if is_here { images::Source::Base64(data) } else { images::Source::Reference };
+                images::price(&self.model, source, (!detail.is_empty()).then_some(detail))
+            }
+            MediaKind::Document => images::document(data),
+            MediaKind::Audio => images::audio("", images::decoded_len(data)),
+        };
+        u64::from(tokens)
     }
 
     /// Everything outside of the list: system prompt, tools, schemas.

@@ -66,7 +66,7 @@ fn compact(body: &Bytes, format: Format, window: Option<u64>, target: Option<u64
         policy.gates.target = target as f64 / window.max(1) as f64;
     }
     let Ok(request) = Request::read(format, body.clone()) else { return (body.clone(), Report::default()) };
-    let scale = Scale::of(&request);
+    let scale = Scale::of(&request, "");
     let counted = scale.rest(&request) + request.conversation.messages.iter().map(|message| scale.message(&request, message)).sum::<u64>();
     let call = Call {
         request,

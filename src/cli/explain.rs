@@ -78,13 +78,15 @@ impl Explain {
                 return Ok(ExitCode::FAILURE);
             }
         };
-        let scale = Scale::of(&request);
+        let scale = Scale::of(&request, "");
         let weights: Vec<u64> = request.conversation.messages.iter().map(|message| scale.message(&request, message)).collect();
         let rest = scale.rest(&request);
         let total = rest + weights.iter().sum::<u64>();
         let window = match self.window {
             Some(tokens) => Window { tokens, separate_output: false },
-            None => crate::budget::models::window(request.model()).unwrap_or(Window { tokens: (2 * total).max(1), separate_output: false }),
+            None => {
+                crate::budget::models::window(request.model(), "").unwrap_or(Window { tokens: (2 * total).max(1), separate_output: false })
+            }
         };
         let limits = Gates::default().limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
         let goal = Goal::of(limits);

@@ -11,19 +11,24 @@
 //! masked. What tools printed is quoted as evidence and never becomes the words of the user.
 
 mod actions;
+mod alignment;
 mod earlier;
 pub mod evidence;
 mod failures;
+mod frames;
 mod identifiers;
+mod reading;
 mod records;
 mod render;
 mod secrets;
 mod sentences;
 mod shorten;
 mod spend;
+mod stale;
 mod statements;
 mod subjects;
 mod supersede;
+mod values;
 mod words;
 mod worth;
 
@@ -95,7 +100,7 @@ pub struct Tally {
 /// The digest of `scope` in at most `budget` tokens, as `count` counts them. Pure, and as deterministic as `count` is.
 pub fn digest(scope: &Scope, budget: usize, count: &dyn Fn(&str) -> usize) -> Digest {
     let extracted = records::extract(scope);
-    let records = records::resolve(extracted, scope);
+    let records = records::resolve(extracted, scope, budget);
     let messages = records.messages;
     let spent = spend::spend(messages, &records.list, budget, count);
     Digest { text: spent.text, tokens: spent.tokens, messages, written: Tally::of(&spent.written), left_out: Tally::of(&spent.left_out) }

@@ -5,6 +5,8 @@ use super::{Goal, Knobs, Rung, View, Zones, passages, view::text};
 use crate::conversation::Role;
 use crate::wire::Change;
 
+/// A turn of a window's 64th is light.
+const LIGHT: u64 = 64;
 /// Notes shorter than this are not worth their heading, in tokens.
 const LEAST: u64 = 48;
 
@@ -39,7 +41,7 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
     for (n, turn) in view.turns.list.iter().enumerate() {
         keep[n] = turn.messages.start >= end || turn.messages.end <= first || turn.messages.clone().any(|message| stays(view, message));
     }
-    bridge(view, zones, &mut keep, first);
+    bridge(view, zones, &mut keep, first, goal.limits.window / LIGHT);
 
     let mut covered = Vec::new();
     for message in first..end {
@@ -56,7 +58,9 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
 }
 
 /// Where the first thing kept after the opener is a person's word too, one assistant turn before it stays, so that the roles take turns.
-fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize) {
+///
+/// The newest that is light, or else the lightest: what it says is chance, what it weighs is not.
+fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u64) {
     if zones.opener.is_none() {
         return;
     }
@@ -69,8 +73,11 @@ fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize) {
         }
         let person = view.turns.list[turn].role == Role::User;
         if person && previous_is_person {
-            let bridge = (after..turn).rev().find(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant);
-            if let Some(bridge) = bridge {
+            let weight = |turn: usize| view.turns.list[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
+            let candidates = || (after..turn).rev().filter(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant);
+            if let Some(bridge) =
+                candidates().find(|&before| weight(before) <= light).or_else(|| candidates().min_by_key(|&before| weight(before)))
+            {
                 keep[bridge] = true;
             }
         }
@@ -83,7 +90,7 @@ fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage]
         (first..view.messages().len()).find(|&message| !view.is_dropped(message) && view.messages()[message].role != Role::System)
     });
     let Some(place) = place else { return };
-    view.restore_added(place);
+    view.take_back_notes(place);
     let most = ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens);
     let room = goal.target.saturating_sub(view.tokens() + 8).min(most);
     // Where even the target is out of reach, the notes still get a little: what a person said costs less than losing it.
@@ -91,15 +98,15 @@ fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage]
     if budget < LEAST {
         return;
     }
+    if goal.draft {
+        return view.add_notes(place, None, budget);
+    }
     let mut kept = Vec::new();
     for message in (0..view.messages().len()).filter(|&message| !view.is_dropped(message)) {
         passages::of(view, message, &mut kept);
     }
     let count = |text: &str| view.count(text) as usize;
     let notes = write(&Scope { covered, kept: &kept }, budget as usize, &count).text;
-    if notes.is_empty() {
-        return;
-    }
-    let change = if zones.opener.is_some() { Change::Append { text: text(notes) } } else { Change::Before { text: text(notes) } };
-    view.propose(place, change);
+    let change = |notes| if zones.opener.is_some() { Change::Append { text: notes } } else { Change::Before { text: notes } };
+    view.add_notes(place, (!notes.is_empty()).then(|| change(text(notes))), budget);
 }

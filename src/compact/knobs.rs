@@ -110,7 +110,7 @@ impl Default for Knobs {
     fn default() -> Self {
         Self {
             plan: Rung::ALL.to_vec(),
-            tail: 0.20,
+            tail: 0.15,
             running_loop: 0.36,
             pin_tools: Vec::new(),
             min_reclaim: 0.03,

@@ -47,7 +47,7 @@ impl Zones {
         let loop_start = last_person.map_or(newest, |message| view.turns.containing(message)).min(newest);
         let loop_weight: u64 =
             (loop_start..turns.len()).map(weight).sum::<u64>() - if opener.is_some() && opener == last_person { opener_weight } else { 0 };
-        let loop_fits = !goal.hard && fixed + loop_weight <= window_share(knobs.running_loop);
+        let loop_fits = !goal.hard && fixed + loop_weight <= window_share(knobs.running_loop * view.doubt());
         let least = if loop_fits { loop_start } else { newest };
 
         // The tail reaches back from there while it is light enough to leave room for a digest.

@@ -4,28 +4,51 @@
 //! bytes of the compacted prefix stay what they are. Where epochs begin is a pure function of the history: a process that has not seen a
 //! conversation replays it, cut wherever an agent would have sent a request. What is remembered only saves that work.
 
-use super::{Goal, Knobs, run};
+use super::{Goal, Knobs, Outcome, run};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
 use crate::conversation::{Fingerprint, Kind, PartKind, is_cut};
 use crate::wire::{Edit, Request};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One compaction: what stands for the first `covers` messages.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Epoch {
     /// Counts up within the conversation, from 1.
     pub number: u32,
     pub covers: usize,
-    pub edits: Vec<Edit>,
     pub rungs: Vec<&'static str>,
     pub trigger: Trigger,
+    goal: Goal,
+    worked_out: OnceLock<WorkedOut>,
+}
+
+/// The edits of an epoch, and by how many tokens the request is lighter than the schedule reckons with.
+#[derive(Debug)]
+pub struct WorkedOut {
+    pub edits: Vec<Edit>,
+    pub slack: u64,
+}
+
+impl Epoch {
+    /// The edits, worked out when they are first wanted: most epochs of a replay are over before anybody would send them.
+    pub fn worked_out(&self, course: &Course) -> &WorkedOut {
+        self.worked_out.get_or_init(|| {
+            let outcome = course.run(self.covers, &Goal { draft: false, ..self.goal });
+            WorkedOut { edits: outcome.edits, slack: outcome.slack }
+        })
+    }
+
+    /// Bytes held, for bounding what is remembered.
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + self.worked_out.get().map_or(0, |worked_out| worked_out.edits.iter().map(|edit| edit.change.weight()).sum())
+    }
 }
 
 /// Where a conversation stands after a prefix of it.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     pub epoch: Option<Arc<Epoch>>,
-    /// The messages of the prefix as they came, and as they would be sent; without system prompt and tools.
+    /// The messages of the prefix as they came, and as they would be sent at most; without system prompt and tools.
     pub came: Load,
     pub sent: Load,
     /// A compaction that could not improve is not tried again below so many tokens.
@@ -87,13 +110,13 @@ impl Course<'_> {
 
     /// Begins an epoch at `end`, or remembers that none would help. Returns whether one began.
     pub fn compact(&self, standing: &mut Standing, end: usize, trigger: Trigger, goal: &Goal) -> bool {
-        let weights: Vec<u64> = (0..end).map(|message| (self.weigh)(message)).collect();
-        let outcome = run(self.request, end, &weights, self.rest, self.scale, goal, self.knobs);
+        let goal = &Goal { draft: end < self.request.lasting(), ..*goal };
+        let outcome = self.run(end, goal);
         let reclaim = (self.limits.window as f64 * self.knobs.min_reclaim) as u64;
         let lighter = outcome.load.tokens + reclaim <= standing.sent.tokens;
         let elsewhere = outcome.load.tokens <= standing.sent.tokens
             && (outcome.load.bytes < standing.sent.bytes / 10 * 9 || outcome.load.media < standing.sent.media);
-        if outcome.edits.is_empty()
+        if outcome.rungs.is_empty()
             || !(lighter
                 || (trigger == Trigger::Bytes && elsewhere)
                 || (trigger == Trigger::Manual && outcome.load.tokens < standing.sent.tokens))
@@ -102,10 +125,19 @@ impl Course<'_> {
             return false;
         }
         let number = standing.epoch.as_ref().map_or(0, |epoch| epoch.number) + 1;
-        standing.epoch = Some(Arc::new(Epoch { number, covers: end, edits: outcome.edits, rungs: outcome.rungs, trigger }));
+        let worked_out = OnceLock::new();
+        if !goal.draft {
+            worked_out.get_or_init(|| WorkedOut { edits: outcome.edits, slack: outcome.slack });
+        }
+        standing.epoch = Some(Arc::new(Epoch { number, covers: end, rungs: outcome.rungs, trigger, goal: *goal, worked_out }));
         standing.sent = outcome.load;
         standing.futile_until = 0;
         true
+    }
+
+    fn run(&self, end: usize, goal: &Goal) -> Outcome {
+        let weights: Vec<u64> = (0..end).map(|message| (self.weigh)(message)).collect();
+        run(self.request, end, &weights, self.rest, self.scale, goal, self.knobs)
     }
 
     pub fn load(&self, message: usize) -> Load {

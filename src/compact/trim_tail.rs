@@ -7,8 +7,8 @@ use crate::wire::Change;
 
 /// Texts under this many tokens are left alone.
 const WORTH: u64 = 160;
-/// A person's text up to this share of the window is never cut.
-const LONG: f64 = 0.06;
+/// A person's text, and the newest output, is never cut up to this share of the window.
+const LONG: f64 = 0.07;
 /// What stays of an output that is not among the newest, in characters at each end.
 const KEEP: usize = 160;
 
@@ -19,7 +19,11 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
         .collect();
     let spoken = |message: usize| zones.opener == Some(message) || zones.last_person == Some(message);
 
-    let outputs: Vec<(usize, usize)> = places(view, &kept, |kind| matches!(kind, Kind::Result(_)));
+    // What is newest and small is what the agent is waiting to read.
+    let newest = view.messages().len().saturating_sub(1);
+    let is_news = |view: &View, message: usize| message == newest && view.weight(message) <= (goal.limits.window as f64 * LONG) as u64;
+    let outputs: Vec<(usize, usize)> =
+        places(view, &kept, |kind| matches!(kind, Kind::Result(_))).into_iter().filter(|(message, _)| !is_news(view, *message)).collect();
     cut(view, &outputs, target);
     let texts: Vec<(usize, usize)> =
         places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| !spoken(*message)).collect();
@@ -33,7 +37,7 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
         .filter(|&message| spoken(message) || view.messages()[message].role == Role::System)
         .map(|message| view.weight(message))
         .sum();
-    if view.rest() + said <= share(knobs.running_loop) {
+    if view.rest() + said <= share(knobs.running_loop * view.doubt()) {
         return;
     }
     let mut words: Vec<(usize, usize)> =

@@ -18,6 +18,8 @@ pub struct View<'a> {
     bytes: u64,
     rest: u64,
     media: usize,
+    /// What notes may weigh, less what those that were written do: tokens and bytes.
+    charge: (i64, i64),
     callers: HashMap<&'a str, Vec<(usize, usize)>>,
 }
 
@@ -47,6 +49,7 @@ impl<'a> View<'a> {
             bytes: messages.iter().map(|message| message.span.len() as u64 + 1).sum(),
             rest,
             media,
+            charge: (0, 0),
             callers,
         }
     }
@@ -71,14 +74,30 @@ impl<'a> View<'a> {
         self.request.conversation.blocks_of(&self.request.conversation.messages[message])
     }
 
-    /// Tokens of the whole request as it would be sent.
+    /// Tokens of the whole request as it would be sent, with notes at the weight that they may have.
     pub fn tokens(&self) -> u64 {
-        self.tokens
+        self.tokens.saturating_add_signed(self.charge.0)
     }
 
     /// Bytes of the messages as they would be sent, nearly: escapes in what is inserted are not counted.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.saturating_add_signed(self.charge.1)
+    }
+
+    /// How much lighter the request is than [`View::tokens`] says.
+    pub fn slack(&self) -> u64 {
+        self.charge.0.max(0) as u64
+    }
+
+    /// Adds notes to a message, or before it, for which `budget` tokens are charged whatever they weigh: so what follows does not depend on what they
+    /// say, and a ladder whose result nobody will send need not write them.
+    pub fn add_notes(&mut self, message: usize, notes: Option<Change>, budget: u64) {
+        const BYTES_A_TOKEN: i64 = 4;
+        let was = (self.tokens, self.bytes);
+        if let Some(notes) = notes {
+            self.propose(message, notes);
+        }
+        self.charge = (budget as i64 - (self.tokens - was.0) as i64, BYTES_A_TOKEN * budget as i64 - (self.bytes - was.1) as i64);
     }
 
     pub fn media(&self) -> usize {
@@ -106,6 +125,11 @@ impl<'a> View<'a> {
 
     pub fn count(&self, text: &str) -> u64 {
         self.scale.text(text)
+    }
+
+    /// By how much a count of ours may be above another's of the same text: where that decides whether something is protected, it is.
+    pub fn doubt(&self) -> f64 {
+        if self.scale.tokenizer.is_exact() { 1.12 } else { 1.35 }
     }
 
     pub fn is_dropped(&self, message: usize) -> bool {
@@ -178,8 +202,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Takes back texts that were added to a message.
-    pub fn restore_added(&mut self, message: usize) {
+    /// Takes back notes that were added to a message, and what was charged for them.
+    pub fn take_back_notes(&mut self, message: usize) {
+        self.charge = (0, 0);
         let added = |change: &Change| matches!(change, Change::Append { .. } | Change::Before { .. });
         let tokens: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.token_delta(message, change)).sum();
         let bytes: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.byte_delta(message, change)).sum();

@@ -18,10 +18,6 @@ pub struct Policy {
     pub strict: bool,
     /// Tokens that fit; 0: as upstream tells, or by the model's name.
     pub window: u64,
-    /// Ask upstream for the window where it is not told otherwise.
-    pub discover: bool,
-    /// Seconds that a request to a local server may wait for the first answer to that.
-    pub discover_wait: f64,
     /// Share of the window that a compaction aims for.
     pub target: f64,
     pub hygiene: Hygiene,
@@ -49,8 +45,6 @@ impl Default for Policy {
             mode: Mode::On,
             strict: false,
             window: 0,
-            discover: true,
-            discover_wait: 1.0,
             target: 0.45,
             hygiene: Hygiene::default(),
             preflight: Preflight::default(),
@@ -115,9 +109,6 @@ impl Policy {
         };
         share("target", self.target)?;
         share("hygiene.threshold", self.hygiene.threshold)?;
-        if !(0.0..=60.0).contains(&self.discover_wait) {
-            return Err(Problem::value(&format!("{at}.discover_wait"), self.discover_wait, "a number of seconds, at most 60"));
-        }
         match self.preflight.safety >= 1.0 && self.preflight.safety <= 10.0 {
             true => Ok(()),
             false => Err(Problem::value(&format!("{at}.preflight.safety"), self.preflight.safety, "a factor from 1 to 10")),

@@ -1,4 +1,5 @@
 use super::{file::parse, *};
+use crate::budget::{Preflight, Reserve, ReserveOf};
 
 fn keys(table: &toml::Table, at: &str, out: &mut Vec<String>) {
     for (key, value) in table {
@@ -63,7 +64,7 @@ fn the_examples_in_the_reference_show_every_key_of_a_list() {
 fn overlays_reach_every_policy_knob() {
     let config = parse("[[model]]\nname = \"m*\"\npolicy = { preflight = { reserve = \"request\" }, target = 0.5 }\n").unwrap();
     let policy = config.policy.overlaid([&config.model[0].policy]).unwrap();
-    assert_eq!(policy.preflight.reserve, Reserve::Request);
+    assert_eq!(policy.preflight.reserve, Reserve::Named(ReserveOf::Request));
     assert_eq!(policy.target, 0.5);
     assert_eq!(policy.preflight.soft, Preflight::default().soft);
 }
@@ -79,9 +80,13 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
         assert!(problem.what.contains(what), "{problem}");
     };
     check("listn = \"127.0.0.1:1\"", "listn", "did you mean listen?");
-    check("[policy.hygiene]\nfracton = 1", "policy.hygiene.fracton", "did you mean threshold? known here: threshold, min_messages");
+    check(
+        "[policy.hygiene]\ntreshold = 1",
+        "policy.hygiene.treshold",
+        "did you mean threshold? known here: enabled, min_messages, threshold",
+    );
     check("[policy]\ntarget = 45", "policy.target", "45 is not accepted; expected a share of the window");
-    check("[policy]\ndiscover_wait = -1", "policy.discover_wait", "a number of seconds, at most 60");
+    check("discover_wait = -1", "discover_wait", "expected a number of seconds");
     check("[policy]\nwindow = \"big\"", "", "invalid type: string \"big\", expected u64");
     check("[policy.preflight]\nreserve = \"some\"", "", "expected a number of tokens or \"request\"");
     check("websocket = \"maybe\"", "", "unknown variant `maybe`, expected `refuse` or `tunnel`");

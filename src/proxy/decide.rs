@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::{
     discover::{Found, Inquiry, Wait},
-    pool::seconds,
     routes::{Policies, Settled},
     steer::{Compact, Steer},
 };
@@ -19,7 +18,7 @@ use crate::conversation::Fingerprint;
 use crate::decide::{self as core, Decider, Refusal};
 use crate::wire::{
     Format, Request,
-    overflow::{Class, Classified},
+    overflow::{Class, Classified, Scope},
     usage::Usage,
 };
 
@@ -124,8 +123,8 @@ impl Decide {
         if let Some(script) = &self.script {
             return script.learn(incoming, report, usage, limit);
         }
-        if let (Some(usage), Some((_, counted))) = (usage, report.tokens) {
-            self.core.learn_usage(incoming.upstream, &report.model, usage.input, counted);
+        if let (Some(real), Some((_, counted))) = (usage.and_then(|usage| usage.input), report.tokens) {
+            self.core.learn_usage(incoming.upstream, &report.model, real, counted);
         }
     }
 
@@ -164,12 +163,12 @@ fn window(incoming: &Incoming, policy: &Settled, request: &Request) -> (Option<W
     if let Some(tokens) = [incoming.steer.window, Some(policy.window)].into_iter().flatten().find(|tokens| *tokens > 0) {
         return (Some(Window { tokens, separate_output: false }), None);
     }
-    let named = models::window(request.model());
+    let named = models::window(request.model(), incoming.upstream);
     // Nothing is asked for what will pass in any case.
-    if !policy.discover || policy.mode == core::Mode::Off || request.apart.is_some() {
+    if policy.mode == core::Mode::Off || request.apart.is_some() {
         return (named, None);
     }
-    match incoming.inquiry.window(request.model(), seconds(policy.discover_wait)) {
+    match incoming.inquiry.window(request.model()) {
         Found::Window(told) => (told.or(named), None),
         Found::Soon(wait) => (named, Some(wait)),
     }
@@ -181,6 +180,8 @@ fn refused(classified: &Classified) -> Option<Refusal> {
         Class::InputPlusOutput => core::Kind::InputPlusOutput,
         Class::Bytes => core::Kind::Bytes,
         Class::RateCeiling => core::Kind::RateCeiling,
+        // An answer without a word is an overflow where the request nearly filled its window, which the caller has seen to.
+        Class::None if classified.needs_estimate() => core::Kind::Input,
         Class::None => return None,
     };
     Some(Refusal {
@@ -188,8 +189,8 @@ fn refused(classified: &Classified) -> Option<Refusal> {
         limit: classified.limit,
         requested: classified.requested,
         output: classified.output,
-        scope_is_input: true,
-        lower_bound: false,
+        scope_is_input: classified.requested_scope != Scope::Total,
+        lower_bound: classified.lower_bound,
     })
 }
 

@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -26,7 +26,7 @@ use super::{
     encoding,
     headers::Rewrite,
     payload::Payload,
-    pool::Pool,
+    pool::{Pool, seconds},
     target,
     upstream::{self, Ask},
 };
@@ -52,8 +52,13 @@ const MOST_KNOWN: usize = 1024;
 const LONGEST_NAME: usize = 200;
 
 /// The windows that upstreams told.
-#[derive(Default)]
-pub struct Windows(Mutex<HashMap<Key, Known>>);
+pub struct Windows {
+    /// Whether they are asked at all.
+    enabled: bool,
+    /// How long a request may wait for a local server's first answer.
+    wait: Duration,
+    known: Mutex<HashMap<Key, Known>>,
+}
 
 /// The base URL and the model.
 type Key = (String, String);
@@ -95,8 +100,11 @@ impl Wait {
 }
 
 impl Inquiry<'_> {
-    /// The window of `model`, which is asked for if that is due. A local server gets `patience` to tell it first.
-    pub fn window(&self, model: &str, patience: Duration) -> Found {
+    /// The window of `model`, which is asked for if that is due.
+    pub fn window(&self, model: &str) -> Found {
+        if !self.windows.enabled {
+            return Found::Window(None);
+        }
         let base = &self.pool.base;
         let key = (base.to_string(), model.to_owned());
         let now = Instant::now();
@@ -111,19 +119,30 @@ impl Inquiry<'_> {
         }
         match self.windows.known(&key) {
             // The sender of a question that fell is gone.
-            (_, Some((first, asked))) if is_local(base) && now < asked + patience && first.has_changed().is_ok() => Found::Soon(Wait { first, until: asked + patience }),
+            (_, Some((first, asked))) if is_local(base) && now < asked + self.windows.wait && first.has_changed().is_ok() => {
+                Found::Soon(Wait { first, until: asked + self.windows.wait })
+            }
             (window, _) => Found::Window(window),
         }
     }
 }
 
 impl Windows {
+    /// `wait` is in seconds.
+    pub fn new(enabled: bool, wait: f64) -> Windows {
+        Windows { enabled, wait: seconds(wait), known: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The right to ask, if it is due and nobody does. It is to be dropped when the answer has been learnt.
     fn claim(&self, key: &Key, now: Instant) -> Option<watch::Sender<()>> {
         if key.1.is_empty() || key.1.len() > LONGEST_NAME {
             return None;
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.lock();
         let is_due = |known: &Known| now.saturating_duration_since(known.asked) >= known.again;
         match all.get_mut(key) {
             Some(known) if !is_due(known) => return None,
@@ -144,13 +163,13 @@ impl Windows {
     }
 
     fn known(&self, key: &Key) -> (Option<Window>, Option<(watch::Receiver<()>, Instant)>) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.lock();
         all.get(key).map_or((None, None), |known| (known.window, known.first.clone().map(|first| (first, known.asked))))
     }
 
     /// An upstream that says nothing this time has not taken back what it said.
     fn learn(&self, key: &Key, window: Option<Window>, again: Duration) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.lock();
         if let Some(known) = all.get_mut(key) {
             (known.window, known.again, known.first) = (window.or(known.window), again, None);
         }
@@ -220,7 +239,12 @@ fn escaped(name: &str) -> String {
 
 /// Of an agent's headers, those that say who asks.
 fn credentials(of: &HeaderMap) -> HeaderMap {
-    let names = [AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("api-key"), HeaderName::from_static("anthropic-version")];
+    let names = [
+        AUTHORIZATION,
+        HeaderName::from_static("x-api-key"),
+        HeaderName::from_static("api-key"),
+        HeaderName::from_static("anthropic-version"),
+    ];
     let mut out = HeaderMap::new();
     out.insert(ACCEPT, HeaderValue::from_static("application/json"));
     out.insert(USER_AGENT, HeaderValue::from_static(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))));
@@ -256,7 +280,14 @@ mod tests {
 
     #[test]
     fn local_servers_are_told_from_providers() {
-        for yes in ["http://gpu:8000/v1", "https://127.0.0.1", "https://localhost:1234", "https://192.168.1.7:8443", "https://[::1]:80", "https://[fd00::1]"] {
+        for yes in [
+            "http://gpu:8000/v1",
+            "https://127.0.0.1",
+            "https://localhost:1234",
+            "https://192.168.1.7:8443",
+            "https://[::1]:80",
+            "https://[fd00::1]",
+        ] {
             assert!(is_local(&base(yes)), "{yes}");
         }
         for no in ["https://api.openai.com", "https://8.8.8.8", "https://localhost.example", "https://[2606:4700::1]"] {
@@ -279,7 +310,7 @@ mod tests {
 
     #[test]
     fn nobody_asks_twice_within_ten_minutes_and_an_answer_outlives_silence() {
-        let windows = Windows::default();
+        let windows = Windows::new(true, 1.0);
         let key = |model: &str| ("http://h".to_owned(), model.to_owned());
         let window = Some(Window { tokens: 512, separate_output: false });
         let start = Instant::now();
@@ -296,7 +327,7 @@ mod tests {
         for n in 0..2 * MOST_KNOWN {
             drop(windows.claim(&key(&n.to_string()), start));
         }
-        assert_eq!(windows.0.lock().unwrap().len(), MOST_KNOWN);
+        assert_eq!(windows.lock().len(), MOST_KNOWN);
         assert!(windows.claim(&key("new"), start + 2 * AGAIN).is_some(), "old ones make room");
         assert!(windows.claim(&key(""), start).is_none() && windows.claim(&key(&"x".repeat(LONGEST_NAME + 1)), start).is_none());
     }
@@ -304,7 +335,9 @@ mod tests {
     #[test]
     fn only_what_says_who_asks_is_passed_along() {
         let mut headers = HeaderMap::new();
-        for name in ["authorization", "x-api-key", "api-key", "anthropic-version", "cookie", "x-plimsoll-compact", "content-length", "user-agent"] {
+        for name in
+            ["authorization", "x-api-key", "api-key", "anthropic-version", "cookie", "x-plimsoll-compact", "content-length", "user-agent"]
+        {
             headers.insert(name, HeaderValue::from_static("of the agent"));
         }
         let passed = credentials(&headers);

@@ -95,9 +95,9 @@ impl Drop for Line {
             overflow = self.overflow,
             retried = self.retried,
             replayed = self.replayed.then_some(true),
-            tokens_in = self.usage.map(|usage| usage.input),
-            tokens_cached = self.usage.map(|usage| usage.cached),
-            tokens_out = self.usage.map(|usage| usage.output),
+            tokens_in = self.usage.and_then(|usage| usage.input),
+            tokens_cached = self.usage.and_then(|usage| usage.cached),
+            tokens_out = self.usage.and_then(|usage| usage.output),
             end = self.end,
             "exchange"
         );

@@ -95,7 +95,8 @@ impl Pool {
         let problem = |what: &str| Problem { file: None, key: "upstream".into(), what: format!("{base}: {what}") };
         let tls = match base.secure {
             true => {
-                let name = ServerName::try_from(base.host().to_owned()).map_err(|_| problem("the host is no name that a certificate could have"))?;
+                let name = ServerName::try_from(base.host().to_owned())
+                    .map_err(|_| problem("the host is no name that a certificate could have"))?;
                 Some((TlsConnector::from(tls::client(&settings.ca_file, settings.http2)?), name))
             }
             false => None,
@@ -229,7 +230,8 @@ impl Link {
     async fn open(stream: Stream) -> Result<Link, Error> {
         let heard = Arc::<AtomicBool>::default();
         let socket = TokioIo::new(Listening { stream, heard: heard.clone() });
-        let (sender, connection) = http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
+        let (sender, connection) =
+            http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
         Ok(Link { sender, connection: Some(connection), heard, used: false, idle_since: Instant::now() })
     }
 

@@ -17,9 +17,8 @@ use super::{
 };
 use crate::wire::{
     Format,
-    head::{Weight, weigh},
-    overflow::{Class, Classified, classify},
-    sse,
+    overflow::{self, Class, Classified},
+    sse::{Frames, HeadEvent, head_event},
 };
 
 /// How long something may be held back.
@@ -140,14 +139,15 @@ async fn error(mut held: Held) -> Verdict {
     }
     let body = held.collected();
     let plain = encoding::decode(&held.head.headers, &body, ERROR_BYTES as u64).unwrap_or(body);
-    let classified = classify(held.head.status.as_u16(), &plain);
+    let classified = classify(&held, &plain, false);
     Verdict::Refused(held, classified)
 }
 
 /// A stream that began well, as far as its status says.
 async fn stream(mut held: Held, format: Format, reply: &mut Reply) -> Verdict {
     let mut inflate = Inflate::new(&held.head.headers);
-    let mut events = sse::Reader::default();
+    let mut frames = Frames::events(HEAD_BYTES);
+    let (mut came, mut framed) = (0u64, 0u64);
     let mut passed = 0;
     let mut quiet = 0;
     let mut spoke = false;
@@ -157,8 +157,8 @@ async fn stream(mut held: Held, format: Format, reply: &mut Reply) -> Verdict {
         match timeout_at(deadline, held.read()).await {
             Ok(true) => {}
             // A stream that ends without having said anything is no answer.
-            Ok(false) if !spoke && held.cut.is_none() && events.unfinished().is_empty() => {
-                let classified = classify(held.head.status.as_u16(), b"");
+            Ok(false) if !spoke && held.cut.is_none() && came == framed => {
+                let classified = classify(&held, b"", true);
                 return Verdict::Refused(held, classified);
             }
             Ok(false) => return Verdict::Pass(held),
@@ -174,24 +174,29 @@ async fn stream(mut held: Held, format: Format, reply: &mut Reply) -> Verdict {
             deadline = Instant::now() + HOLD;
         }
         let Some(plain) = held.last().cloned().and_then(|piece| inflate.push(&piece)) else { return Verdict::Pass(held) };
-        events.push(&plain);
-        for event in &mut events {
-            match weigh(format, &event) {
-                Weight::Output => return Verdict::Pass(held),
-                Weight::Error => return Verdict::Refused(held, classify(200, event.data.as_bytes())),
-                Weight::Bookkeeping => spoke = true,
-                Weight::Quiet if !spoke => quiet = event.end,
-                Weight::Quiet => {}
+        came += plain.len() as u64;
+        frames.push(plain);
+        while let Some(frame) = frames.next_frame() {
+            framed += frame.bytes.len() as u64;
+            if !frame.whole {
+                return Verdict::Pass(held);
             }
-        }
-        if events.unfinished().len() > HEAD_BYTES {
-            return Verdict::Pass(held);
+            match head_event(format, &frame) {
+                HeadEvent::Output | HeadEvent::Done => return Verdict::Pass(held),
+                HeadEvent::Error => {
+                    let classified = classify(&held, &frame.bytes, true);
+                    return Verdict::Refused(held, classified);
+                }
+                HeadEvent::Bookkeeping => spoke = true,
+                HeadEvent::Ping if !spoke => quiet = framed,
+                HeadEvent::Ping => {}
+            }
         }
         if inflate.is_identity() && quiet > passed {
             reply.begin(&mut held.head);
             pass_up_to(&mut held, (quiet - passed) as usize, reply).await;
             passed = quiet;
-        } else if !inflate.is_identity() && !spoke && events.unfinished().is_empty() {
+        } else if !inflate.is_identity() && !spoke && came == framed {
             reply.begin(&mut held.head);
             pass_up_to(&mut held, usize::MAX, reply).await;
         }
@@ -233,10 +238,15 @@ async fn document(mut held: Held, reply: &mut Reply) -> Verdict {
     if memchr::memmem::find(&plain, b"\"error\"").is_none() {
         return Verdict::Pass(held);
     }
-    match classify(held.head.status.as_u16(), &plain) {
+    match classify(&held, &plain, false) {
         Classified { class: Class::None, .. } => Verdict::Pass(held),
         classified => Verdict::Refused(held, classified),
     }
+}
+
+fn classify(held: &Held, body: &[u8], stream: bool) -> Classified {
+    let headers = held.head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    overflow::classify(overflow::Answer { status: held.head.status.as_u16(), body, stream }, headers)
 }
 
 /// Lets the first `length` bytes of what is held go down.

@@ -68,7 +68,6 @@ impl Server {
             }
         }
     }
-
 }
 
 impl Service {

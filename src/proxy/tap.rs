@@ -1,52 +1,69 @@
-//! Keeps what is needed of a passing answer to read its usage, and no more: the first and the last bytes.
-//!
-//! Usage stands in the first event (Messages) or the last ones, so nothing in between is looked at.
-
-use std::mem;
+//! Reads the usage out of a passing answer: a copy of its frames, decoded where it is compressed, bounded whatever passes.
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, header::CONTENT_TYPE};
 
 use super::encoding::Inflate;
 use crate::wire::{
     Format,
+    sse::Frames,
     usage::{self, Usage},
 };
 
-/// Bytes kept from the beginning.
-const HEAD: usize = 2 << 10;
-/// Bytes kept from the end.
-const TAIL: usize = 4 << 10;
+/// The longest event that is looked at, and the longest document; the usage of longer ones is not known.
+const EVENT: usize = 64 << 10;
+const DOCUMENT: usize = 1 << 20;
 
 pub struct Tap {
     format: Format,
     inflate: Inflate,
-    head: Vec<u8>,
-    tail: Vec<u8>,
+    kind: Kind,
+}
+
+enum Kind {
+    Stream { frames: Frames, usage: usage::Tap },
+    Document(Vec<u8>),
+    TooLong,
 }
 
 impl Tap {
     pub fn new(format: Format, headers: &HeaderMap) -> Tap {
-        Tap { format, inflate: Inflate::new(headers), head: Vec::new(), tail: Vec::new() }
+        let is_stream = headers.get(CONTENT_TYPE).is_some_and(|mime| mime.as_bytes().starts_with(b"text/event-stream"));
+        let kind = if is_stream {
+            Kind::Stream { frames: Frames::events(EVENT), usage: usage::Tap::new(format) }
+        } else {
+            Kind::Document(Vec::new())
+        };
+        Tap { format, inflate: Inflate::new(headers), kind }
     }
 
     pub fn push(&mut self, piece: &Bytes) {
         let Some(plain) = self.inflate.push(piece) else { return };
-        if self.head.len() < HEAD {
-            self.head.extend_from_slice(&plain[..plain.len().min(HEAD - self.head.len())]);
+        match &mut self.kind {
+            Kind::Stream { frames, usage } => {
+                frames.push(plain);
+                while let Some(frame) = frames.next_frame() {
+                    usage.frame(&frame);
+                }
+            }
+            Kind::Document(body) if body.len() + plain.len() <= DOCUMENT => body.extend_from_slice(&plain),
+            Kind::Document(_) => self.kind = Kind::TooLong,
+            Kind::TooLong => {}
         }
-        let last = &plain[plain.len().saturating_sub(TAIL)..];
-        // Twice the room, so that small pieces are moved once in a while and not each time.
-        if self.tail.len() + last.len() > 2 * TAIL {
-            let surplus = (self.tail.len() + last.len() - TAIL).min(self.tail.len());
-            self.tail.drain(..surplus);
-        }
-        self.tail.extend_from_slice(last);
     }
 
     /// What the answer said, once it is over.
     pub fn usage(&mut self) -> Option<Usage> {
-        usage::read(self.format, &mem::take(&mut self.head), &mem::take(&mut self.tail))
+        match &mut self.kind {
+            Kind::Stream { frames, usage } => {
+                if let Some(frame) = frames.finish() {
+                    usage.frame(&frame);
+                }
+                usage.usage()
+            }
+            Kind::Document(body) => Usage::of_answer(self.format, body),
+            Kind::TooLong => None,
+        }
     }
 }
 
@@ -54,28 +71,34 @@ impl Tap {
 mod tests {
     use super::*;
 
-    #[test]
-    fn usage_is_found_at_both_ends_of_a_long_stream_and_little_is_kept() {
-        let mut tap = Tap::new(Format::Messages, &HeaderMap::new());
-        tap.push(&Bytes::from_static(
-            b"data: {\"message\":{\"usage\":{\"input_tokens\":3,\"cache_read_input_tokens\":40,\"output_tokens\":1}}}\n\n",
-        ));
-        for _ in 0..10_000 {
-            tap.push(&Bytes::from_static(b"data: {\"delta\":{\"text\":\"some words of output\"}}\n\n"));
-        }
-        assert!(tap.head.len() <= HEAD && tap.tail.len() <= 2 * TAIL);
-        tap.push(&Bytes::from_static(
-            b"data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":99}}\n\ndata: {\"type\":\"message_stop\"}\n\n",
-        ));
-        assert_eq!(tap.usage(), Some(Usage { input: 43, cached: 40, output: 99 }));
+    fn stream() -> HeaderMap {
+        HeaderMap::from_iter([(CONTENT_TYPE, "text/event-stream; charset=utf-8".parse().unwrap())])
     }
 
     #[test]
-    fn a_body_that_comes_in_one_piece_is_read_at_its_end() {
-        let mut tap = Tap::new(Format::Chat, &HeaderMap::new());
-        let body = format!("{{\"pad\":\"{}\",\"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":2}}}}", "x".repeat(100_000));
-        tap.push(&body.into());
-        assert_eq!(tap.usage(), Some(Usage { input: 7, cached: 0, output: 2 }));
-        assert_eq!(Tap::new(Format::Chat, &HeaderMap::new()).usage(), None);
+    fn usage_is_found_at_both_ends_of_a_long_stream() {
+        let mut tap = Tap::new(Format::Messages, &stream());
+        tap.push(&Bytes::from_static(
+            b"data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3,\"cache_read_input_tokens\":40,\"output_tokens\":1}}}\n\n",
+        ));
+        for _ in 0..1_000 {
+            tap.push(&Bytes::from_static(b"data: {\"delta\":{\"text\":\"some words of output\"}}\n\n"));
+        }
+        tap.push(&Bytes::from_static(
+            b"data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":99}}\n\ndata: {\"type\":\"message_stop\"}\n\n",
+        ));
+        let usage = tap.usage().unwrap();
+        assert_eq!((usage.input, usage.cached, usage.output), (Some(43), Some(40), Some(99)));
+    }
+
+    #[test]
+    fn a_document_is_read_whole_up_to_a_bound() {
+        for (pad, found) in [(100_000, Some(7)), (2_000_000, None)] {
+            let mut tap = Tap::new(Format::Chat, &HeaderMap::new());
+            let body =
+                format!("{{\"pad\":\"{}\",\"choices\":[],\"usage\":{{\"prompt_tokens\":7,\"completion_tokens\":2}}}}", "x".repeat(pad));
+            tap.push(&body.into());
+            assert_eq!(tap.usage().and_then(|usage| usage.input), found, "{pad}");
+        }
     }
 }

@@ -1,49 +1,302 @@
-//! Reads `usage` out of an answer.
+//! What the provider says an answer cost: read from a JSON answer, or picked from the frames of a stream as they pass.
+//!
+//! The numbers are the provider's own. Nothing is estimated here and a number that is not given stays `None`.
 
-use super::Format;
+use memchr::memmem::{self, Finder};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
-/// Tokens as the provider counted them.
+use super::sse::Frame;
+use super::sse::head::NO_ROOM;
+use crate::wire::Format;
+
+/// Tokens of one answer, and why it ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// The whole prompt, cached parts included.
-    pub input: u64,
-    pub cached: u64,
-    pub output: u64,
+    /// The whole prompt, with what was read from or written to a prompt cache.
+    pub input: Option<u64>,
+    /// The part of `input` that was read from a prompt cache.
+    pub cached: Option<u64>,
+    pub output: Option<u64>,
+    pub finish: Option<Finish>,
 }
 
-/// The usage in the first and last bytes of an answer, whole or streamed.
-pub fn read(format: Format, head: &[u8], tail: &[u8]) -> Option<Usage> {
-    let first = objects(head).last();
-    let last = objects(tail).last();
-    let last = last.or(first.clone())?;
-    let number = |value: &serde_json::Value, key: &str| value[key].as_u64().unwrap_or(0);
-    Some(match format {
-        Format::Chat => Usage {
-            input: number(&last, "prompt_tokens"),
-            cached: number(&last["prompt_tokens_details"], "cached_tokens"),
-            output: number(&last, "completion_tokens"),
-        },
-        Format::Responses => Usage {
-            input: number(&last, "input_tokens"),
-            cached: number(&last["input_tokens_details"], "cached_tokens"),
-            output: number(&last, "output_tokens"),
-        },
-        Format::Messages => {
-            let prompt = first.filter(|usage| usage["input_tokens"].is_u64()).unwrap_or_else(|| last.clone());
-            let cached = number(&prompt, "cache_read_input_tokens");
-            Usage {
-                input: number(&prompt, "input_tokens") + number(&prompt, "cache_creation_input_tokens") + cached,
-                cached,
-                output: number(&last, "output_tokens"),
+/// Why the model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    /// The output cap, or (most local servers don't tell them apart) the end of the window.
+    Length,
+    Tool,
+    /// The window is full; what was said is usable.
+    Window,
+    Filter,
+    Error,
+    Other,
+}
+
+/// Collects usage from the frames of a stream. A frame that can hold none costs a substring search.
+#[derive(Debug)]
+pub struct Tap {
+    format: Format,
+    usage: Usage,
+}
+
+impl Usage {
+    /// Usage of a complete JSON answer. `None` where the body is no answer of this format.
+    pub fn of_answer(format: Format, body: &[u8]) -> Option<Usage> {
+        let mut tap = Tap::new(format);
+        tap.json(body).then_some(tap.usage)
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Usage::default()
+    }
+}
+
+impl Tap {
+    pub fn new(format: Format) -> Tap {
+        Tap { format, usage: Usage::default() }
+    }
+
+    /// Looks at the next frame. Later numbers replace earlier ones: counters of a stream are cumulative.
+    pub fn frame(&mut self, frame: &Frame) {
+        if !frame.whole || !can_hold_usage(&frame.bytes) {
+            return;
+        }
+        match frame.data() {
+            Some(data) => self.json(&data),
+            None => self.json(&frame.bytes),
+        };
+    }
+
+    /// What is known so far.
+    pub fn usage(&self) -> Option<Usage> {
+        (!self.usage.is_empty()).then_some(self.usage)
+    }
+
+    fn json(&mut self, bytes: &[u8]) -> bool {
+        let Ok(answer) = serde_json::from_slice::<Answer>(bytes.trim_ascii()) else { return false };
+        answer.read(self.format, &mut self.usage);
+        !self.usage.is_empty()
+    }
+}
+
+/// Whether a frame can say anything of usage or of an end. In JSON text within strings the quotes are escaped, so output can't fake the needles.
+fn can_hold_usage(bytes: &[u8]) -> bool {
+    if memmem::find(bytes, b"\"usage\"").is_some() {
+        return true;
+    }
+    // `"finish_reason":null` stands in every chunk of a chat stream.
+    let reasons = Finder::new(b"_reason\"");
+    reasons.find_iter(bytes).any(|at| {
+        let value = bytes[at + b"_reason\"".len()..].trim_ascii_start();
+        value.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"\""))
+    })
+}
+
+/// The members of an answer or event of any of the three formats that matter here. Everything is optional and of any type.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    usage: Option<Value>,
+    #[serde(borrow)]
+    x_groq: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+    incomplete_details: Option<Value>,
+    status: Option<Value>,
+    stop_reason: Option<Value>,
+    finish_reason: Option<Value>,
+}
+
+impl Answer<'_> {
+    fn read(&self, format: Format, usage: &mut Usage) {
+        for envelope in [self.message, self.response, self.x_groq].into_iter().flatten() {
+            if let Ok(inner) = serde_json::from_str::<Answer>(envelope.get()) {
+                inner.read(format, usage);
             }
         }
-    })
+        if let Some(counts) = self.usage.as_ref().filter(|counts| counts.is_object()) {
+            read_counts(counts, usage);
+        }
+        if let Some(finish) = self.finish(format) {
+            usage.finish = Some(finish);
+        }
+    }
+
+    fn finish(&self, format: Format) -> Option<Finish> {
+        if format == Format::Responses {
+            return self.status_finish();
+        }
+        if let Some(reason) = [&self.stop_reason, &self.finish_reason].into_iter().flatten().find_map(Value::as_str) {
+            return Some(Finish::of(reason));
+        }
+        [self.choices, self.delta].into_iter().flatten().find_map(|inner| {
+            let inner = inner.get();
+            match inner.starts_with('[') {
+                true => serde_json::from_str::<Vec<Answer>>(inner).ok()?.iter().find_map(|choice| choice.finish(format)),
+                false => serde_json::from_str::<Answer>(inner).ok()?.finish(format),
+            }
+        })
+    }
+
+    fn status_finish(&self) -> Option<Finish> {
+        Some(match self.status.as_ref()?.as_str()? {
+            "completed" => {
+                let output = self.output.map_or("", RawValue::get);
+                let calls = [&b"\"type\":\"function_call\""[..], b"\"type\":\"custom_tool_call\"", b"\"type\": \"function_call\""];
+                if calls.iter().any(|call| memmem::find(output.as_bytes(), call).is_some()) { Finish::Tool } else { Finish::Stop }
+            }
+            "incomplete" => Finish::of(self.incomplete_details.as_ref()?.get("reason")?.as_str()?),
+            "failed" | "cancelled" => Finish::Error,
+            _ => return None,
+        })
+    }
 }
 
-/// Every object that stands behind a key `usage`.
-fn objects(bytes: &[u8]) -> impl Iterator<Item = serde_json::Value> {
-    memchr::memmem::find_iter(bytes, b"\"usage\"").filter_map(|at| {
-        let rest = bytes[at + 7..].trim_ascii_start().strip_prefix(b":")?;
-        serde_json::Deserializer::from_slice(rest).into_iter::<serde_json::Value>().next()?.ok().filter(serde_json::Value::is_object)
-    })
+impl Finish {
+    fn of(reason: &str) -> Finish {
+        match reason {
+            "stop" | "end_turn" | "stop_sequence" | "eos" | "eos_token" | "pause_turn" => Finish::Stop,
+            "length" | "max_tokens" | "max_output_tokens" => Finish::Length,
+            "tool_calls" | "tool_use" | "function_call" => Finish::Tool,
+            "content_filter" | "refusal" | "sensitive" => Finish::Filter,
+            "error" | "network_error" => Finish::Error,
+            reason if NO_ROOM.contains(&reason) => Finish::Window,
+            _ => Finish::Other,
+        }
+    }
+}
+
+/// OpenAI counts cache reads within the prompt; Anthropic counts them, and cache writes, beside it.
+fn read_counts(counts: &Value, usage: &mut Usage) {
+    let number = |name: &str| counts.get(name).and_then(count);
+    let detail = |name: &str| counts.get(name).and_then(|detail| detail.get("cached_tokens")).and_then(count);
+    let beside = [number("cache_read_input_tokens"), number("cache_creation_input_tokens")];
+    let prompt = number("prompt_tokens");
+    let input = number("input_tokens");
+    if let Some(total) = prompt.or_else(|| input.map(|input| beside.iter().flatten().fold(input, |sum, more| sum.saturating_add(*more)))) {
+        // A closing event may repeat the counters with zeros.
+        usage.input = Some(total).filter(|total| *total > 0).or(usage.input).or(Some(total));
+    }
+    let cached =
+        [detail("prompt_tokens_details"), detail("input_tokens_details"), number("prompt_cache_hit_tokens"), number("cached_tokens")];
+    if let Some(cached) = cached.into_iter().flatten().next().or(beside[0]) {
+        usage.cached = Some(cached).filter(|cached| *cached > 0).or(usage.cached).or(Some(cached));
+    }
+    if let Some(output) = number("completion_tokens").or_else(|| number("output_tokens")) {
+        usage.output = Some(output.max(usage.output.unwrap_or(0)));
+    }
+}
+
+/// A count however it is spelt: some gateways send floats, some strings.
+fn count(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(n) => n.as_u64().or_else(|| n.as_f64().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64)),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn usage(input: u64, cached: Option<u64>, output: u64, finish: Finish) -> Usage {
+        Usage { input: Some(input), cached, output: Some(output), finish: Some(finish) }
+    }
+
+    #[track_caller]
+    fn check_answer(format: Format, body: &str, expected: Option<Usage>) {
+        assert_eq!(Usage::of_answer(format, body.as_bytes()), expected, "{body}");
+    }
+
+    #[track_caller]
+    fn check_stream(format: Format, frames: &[&str], expected: Option<Usage>) {
+        let mut tap = Tap::new(format);
+        for frame in frames {
+            tap.frame(&Frame { bytes: Bytes::copy_from_slice(format!("data: {frame}\n\n").as_bytes()), whole: true });
+        }
+        assert_eq!(tap.usage(), expected, "{frames:?}");
+    }
+
+    #[test]
+    fn answers_of_all_formats_are_read() {
+        check_answer(
+            Format::Chat,
+            r#"{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":120,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":100}}}"#,
+            Some(usage(120, Some(100), 7, Finish::Stop)),
+        );
+        check_answer(
+            Format::Chat,
+            r#"{"choices":[{"finish_reason":"length"}],"usage":{"prompt_tokens":"12","completion_tokens":7.0,"prompt_cache_hit_tokens":3}}"#,
+            Some(usage(12, Some(3), 7, Finish::Length)),
+        );
+        check_answer(
+            Format::Messages,
+            r#"{"type":"message","content":[],"stop_reason":"tool_use","usage":{"input_tokens":5,"cache_creation_input_tokens":20,"cache_read_input_tokens":300,"output_tokens":9}}"#,
+            Some(usage(325, Some(300), 9, Finish::Tool)),
+        );
+        check_answer(
+            Format::Responses,
+            r#"{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[],"usage":{"input_tokens":98000,"input_tokens_details":{"cached_tokens":64},"output_tokens":4096}}"#,
+            Some(usage(98000, Some(64), 4096, Finish::Length)),
+        );
+        check_answer(
+            Format::Responses,
+            r#"{"status":"completed","output":[{"type":"function_call","name":"f"}],"usage":{"input_tokens":1,"output_tokens":2}}"#,
+            Some(usage(1, None, 2, Finish::Tool)),
+        );
+        check_answer(Format::Chat, r#"{"usage":null,"choices":[]}"#, None);
+        check_answer(Format::Chat, r#"{"usage":{"prompt_tokens":-4}}"#, None);
+        check_answer(Format::Chat, "not json", None);
+    }
+
+    #[test]
+    fn streams_are_read_frame_by_frame() {
+        check_stream(
+            Format::Chat,
+            &[
+                r#"{"choices":[{"delta":{"content":"the \"usage\" is"},"finish_reason":null}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+                r#"{"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":20}}"#,
+                "[DONE]",
+            ],
+            Some(usage(12, None, 20, Finish::Tool)),
+        );
+        check_stream(
+            Format::Messages,
+            &[
+                r#"{"type":"message_start","message":{"content":[],"stop_reason":null,"usage":{"input_tokens":10,"cache_read_input_tokens":90,"output_tokens":1}}}"#,
+                r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"hi"}}"#,
+                r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":17}}"#,
+            ],
+            Some(usage(100, Some(90), 17, Finish::Stop)),
+        );
+        check_stream(
+            Format::Responses,
+            &[
+                r#"{"type":"response.output_text.delta","delta":"x"}"#,
+                r#"{"type":"response.completed","response":{"status":"completed","output":[{"type":"message"}],"usage":{"input_tokens":5,"output_tokens":6}}}"#,
+            ],
+            Some(usage(5, None, 6, Finish::Stop)),
+        );
+        check_stream(Format::Chat, &[r#"{"choices":[{"delta":{"content":"x"},"finish_reason":null}]}"#], None);
+    }
+
+    #[test]
+    fn frames_without_usage_are_not_parsed() {
+        assert!(!can_hold_usage(br#"data: {"choices":[{"delta":{"content":"\"usage\": 3"},"finish_reason": null}]}"#));
+        assert!(can_hold_usage(br#"data: {"choices":[{"finish_reason": "stop"}]}"#));
+    }
 }

@@ -29,9 +29,8 @@ pub async fn proxy_with(upstream: &Upstream, change: impl FnOnce(&mut Config), d
 }
 
 pub async fn proxy_to(url: &str, change: impl FnOnce(&mut Config), decide: Decide) -> Running {
-    let mut config = Config { listen: "127.0.0.1:0".into(), admin: "off".into(), upstream: url.into(), ..Config::default() };
-    // Tests count what arrives upstream; the one that is about discovery turns it on.
-    config.policy.discover = false;
+    let mut config =
+        Config { listen: "127.0.0.1:0".into(), admin: "off".into(), discover: false, upstream: url.into(), ..Config::default() };
     change(&mut config);
     start(&config, decide, true).await.unwrap()
 }
@@ -43,7 +42,8 @@ pub fn nobody() -> SocketAddr {
 
 /// A chat request, whole.
 pub fn post(path: &str, body: &str) -> Vec<u8> {
-    format!("POST {path} HTTP/1.1\r\nHost: proxy.example\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    format!("POST {path} HTTP/1.1\r\nHost: proxy.example\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        .into_bytes()
 }
 
 pub const CHAT: &str = "/v1/chat/completions";

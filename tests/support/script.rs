@@ -4,9 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use plimsoll::{
+    conversation::Fingerprint,
     proxy::decide::{Decide, Decision, Incoming, Report, Script, Ticket},
     wire::{overflow::Classified, usage::Usage},
 };
+
+/// A ticket that is told from others by its number.
+pub fn ticket(number: u8) -> Ticket {
+    Ticket { prefix: Fingerprint([number; 16]), ..Ticket::default() }
+}
 
 /// Sends `first` instead of what came and `harder` after an overflow, and remembers what it was told.
 #[derive(Clone, Default)]
@@ -37,16 +43,16 @@ impl Script for Scripted {
     fn before_send(&self, incoming: &Incoming) -> Decision {
         assert!(!self.panic, "a rung fell");
         self.told.lock().unwrap().bodies.push(incoming.body.clone());
-        let report = Report { trigger: Some("test"), tokens_before: Some(9), tokens_after: Some(4), rungs: vec!["cull", "digest"], ..Report::default() };
+        let report = Report { trigger: Some("test"), tokens: Some((9, 4)), rungs: vec!["cull", "digest"], ..Report::default() };
         match self.first {
-            Some(body) => Decision::Send { body: Bytes::from_static(body.as_bytes()), report, ticket: Ticket(1) },
+            Some(body) => Decision::Send { body: Bytes::from_static(body.as_bytes()), report, ticket: ticket(1) },
             None => Decision::Pass(Report::default()),
         }
     }
 
     fn after_overflow(&self, _: &Incoming, _: &Bytes, _: &Classified) -> Option<(Bytes, Report, Ticket)> {
         self.told.lock().unwrap().overflows += 1;
-        self.harder.map(|body| (Bytes::from_static(body.as_bytes()), Report { trigger: Some("overflow"), ..Report::default() }, Ticket(2)))
+        self.harder.map(|body| (Bytes::from_static(body.as_bytes()), Report { trigger: Some("overflow"), ..Report::default() }, ticket(2)))
     }
 
     fn quarantine(&self, ticket: Ticket) {

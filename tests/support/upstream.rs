@@ -61,7 +61,9 @@ impl Upstream {
     }
 
     /// Does as it is told with each request; the connection goes on if it is given back.
-    pub async fn conduct<F: Future<Output = Option<TcpStream>> + Send + 'static>(conduct: impl Fn(usize, Seen, TcpStream) -> F + Send + Sync + 'static) -> Upstream {
+    pub async fn conduct<F: Future<Output = Option<TcpStream>> + Send + 'static>(
+        conduct: impl Fn(usize, Seen, TcpStream) -> F + Send + Sync + 'static,
+    ) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let upstream = Upstream { address: listener.local_addr().unwrap(), seen: Arc::default(), changed: Arc::default() };
         let (seen, changed) = (upstream.seen.clone(), upstream.changed.clone());

@@ -8,6 +8,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::evidence::{floor, is_error};
+use super::words::pattern;
 use super::{Passage, Scope, Voice};
 
 pub(crate) struct Action<'t> {
@@ -97,6 +98,9 @@ pub(crate) fn actions<'t>(scope: &'t Scope<'t>) -> Vec<Action<'t>> {
                         || action.exit.is_some_and(|code| code != 0)
                         || (!action.quotes_files() && action.exit != Some(0) && is_error(&passage.text, false));
                     action.result = Some(passage);
+                } else {
+                    // Its call was covered by an earlier digest.
+                    actions.push(Action::orphan(passage));
                 }
             }
             Voice::User | Voice::Assistant => open.clear(),
@@ -129,9 +133,29 @@ impl<'t> Action<'t> {
             action.files.extend(touched);
             action.reads = reads;
         } else {
-            action.reads = action.files.iter().all(|(deed, _)| *deed == Deed::Read);
+            action.reads = !action.files.is_empty() && action.files.iter().all(|(deed, _)| *deed == Deed::Read);
         }
         action
+    }
+
+    fn orphan(passage: &'t Passage<'t>) -> Self {
+        let (tool, failed) = match passage.voice {
+            Voice::Result { tool, failed } => (tool, failed),
+            _ => ("", false),
+        };
+        let exit = exit_code(&passage.text);
+        let failed = failed || exit.map_or_else(|| is_error(&passage.text, false), |code| code != 0);
+        Action {
+            place: passage.place,
+            tool,
+            files: Vec::new(),
+            command: None,
+            gist: String::new(),
+            result: Some(passage),
+            failed,
+            exit,
+            reads: false,
+        }
     }
 
     fn fields(&mut self, fields: &serde_json::Map<String, Value>) {
@@ -261,7 +285,7 @@ fn aim_of(command: &str) -> Vec<String> {
 fn shell(command: &str) -> (Vec<(Deed, String)>, bool) {
     let mut files = Vec::new();
     let mut reads = true;
-    for step in command.split(['&', '|', ';']) {
+    for step in steps(command) {
         let words: Vec<&str> = step.split_whitespace().collect();
         // "2>&1" was split as well; its halves touch no file.
         let Some(first) = words.first() else { continue };
@@ -323,12 +347,32 @@ fn shell(command: &str) -> (Vec<(Deed, String)>, bool) {
     (files, reads)
 }
 
+/// The steps of a command line, told apart by `&`, `|` and `;` outside quotation marks.
+fn steps(command: &str) -> Vec<&str> {
+    let mut steps = Vec::new();
+    let (mut from, mut quote) = (0, None);
+    let mut escaped = false;
+    for (at, c) in command.char_indices() {
+        match (c, quote) {
+            _ if escaped => escaped = false,
+            ('\\', _) => escaped = true,
+            ('"' | '\'', None) => quote = Some(c),
+            (_, Some(open)) if open == c => quote = None,
+            ('&' | '|' | ';' | '\n', None) => {
+                steps.push(&command[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    steps.push(&command[from..]);
+    steps
+}
+
 /// The exit code that an output names, at its beginning or its end.
 fn exit_code(output: &str) -> Option<i32> {
-    static CODE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#"(?i)(?:exit(?:ed)?(?: with)?[ _]?(?:code|status)|<returncode|return_?code)"?\s*[:=> ]*(-?\d{1,5})\b"#)
-            .unwrap_or_else(|_| unreachable!("valid"))
-    });
+    static CODE: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"(?i)(?:exit(?:ed)?(?: with)?[ _]?(?:code|status)|<returncode|return_?code)"?\s*[:=> ]*(-?\d{1,5})\b"#));
     const EDGE: usize = 400;
     let head = &output[..floor(output, EDGE)];
     let tail = &output[floor(output, output.len().saturating_sub(EDGE))..];

@@ -4,9 +4,10 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 use regex::Regex;
+use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use super::subjects::{Key, hash};
-use super::words::lines;
+use super::words::{ascii, lines, pattern};
 
 /// Bytes looked at from the beginning and from the end of an output. Errors stand at the end of most, at the beginning of some.
 const HEAD: usize = 24 * 1024;
@@ -25,6 +26,8 @@ pub fn is_error(output: &str, failed: bool) -> bool {
 pub(crate) struct Excerpt<'t> {
     /// The line that says it.
     pub main: &'t str,
+    /// The line after it, where it only announces one: "thread 'main' panicked at src/a.rs:1:2:".
+    pub message: Option<&'t str>,
     /// Where, when a line near it says so.
     pub location: Option<&'t str>,
     /// The telling lines in order, `main` among them.
@@ -49,9 +52,14 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
             }
             last_line = start;
             let Some(found) = shape(line) else { continue };
-            // In a trace the exception stands last; elsewhere the first of the strongest lines is the cause of the rest.
-            let better = best.is_none_or(|(known, known_line, _)| {
-                found > known || (found == known && (found == Shape::Log || exception(line)) && !known_line.starts_with("error"))
+            // In a trace the exception stands last; of log lines the one that says most; elsewhere the first is the cause of the rest.
+            let better = best.is_none_or(|(known, known_window, known_at)| {
+                let known_line = line_bounds(known_window, known_at).1;
+                let later = match found {
+                    Shape::Log => news(line) >= news(known_line),
+                    _ => exception(line) && !known_line.starts_with("error"),
+                };
+                found > known || (found == known && later)
             });
             if better {
                 best = Some((found, window, start));
@@ -83,7 +91,9 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
             chosen.push(line);
         }
     }
-    Some(Excerpt { signature: signature(main), main: main.trim(), location: location.map(str::trim), lines: chosen })
+    let message = main.trim_end().ends_with(':').then(|| window[main_at..].lines().nth(1)).flatten().map(cut);
+    let message = message.map(str::trim).filter(|line| !line.is_empty());
+    Some(Excerpt { message, signature: signature(main), main: main.trim(), location: location.map(str::trim), lines: chosen })
 }
 
 fn windows(output: &str) -> Vec<&str> {
@@ -120,8 +130,13 @@ pub(crate) enum Shape {
     Message,
 }
 
+/// The shape of a line of which it is not known that it holds a telling word.
+pub(crate) fn shape_of_any(line: &str) -> Option<Shape> {
+    candidates(line).next().and_then(|_| shape(line))
+}
+
 fn shape(line: &str) -> Option<Shape> {
-    static SHAPES: LazyLock<Vec<(Shape, Regex)>> = LazyLock::new(|| {
+    static SHAPES: LazyLock<(RegexSet, Vec<Shape>)> = LazyLock::new(|| {
         let read = |line: &'static str| {
             let (name, pattern) = line.split_once(' ')?;
             let shape = match name {
@@ -130,34 +145,29 @@ fn shape(line: &str) -> Option<Shape> {
                 "http" => Shape::Http,
                 _ => Shape::Summary,
             };
-            Some((shape, Regex::new(pattern).ok()?))
+            Some((ascii(pattern), shape))
         };
-        lines(include_str!("words/shapes.txt")).filter_map(read).collect()
+        let (patterns, shapes): (Vec<String>, Vec<Shape>) = lines(include_str!("words/shapes.txt")).filter_map(read).unzip();
+        let set = RegexSetBuilder::new(&patterns).unicode(false).build();
+        (set.unwrap_or_else(|_| unreachable!("built-in shapes are valid")), shapes)
     });
-    static ANY: LazyLock<Regex> = LazyLock::new(|| {
-        let all: Vec<&str> =
-            lines(include_str!("words/shapes.txt")).filter_map(|line| line.split_once(' ').map(|(_, pattern)| pattern)).collect();
-        Regex::new(&all.iter().map(|p| format!("(?:{p})")).collect::<Vec<_>>().join("|"))
-            .unwrap_or_else(|_| unreachable!("built-in shapes are valid"))
-    });
-    let line = cut(line.trim_end());
-    if !ANY.is_match(line) {
-        return None;
-    }
-    SHAPES.iter().find(|(_, pattern)| pattern.is_match(line)).map(|(shape, _)| *shape)
+    let (patterns, shapes) = &*SHAPES;
+    patterns.matches(cut(line.trim_end()).as_bytes()).iter().map(|at| shapes[at]).max()
+}
+
+/// How much a log line says beside its time and level.
+fn news(line: &str) -> usize {
+    line.len().min(LINE) + 20 * line.bytes().filter(|b| *b == b'=').count()
 }
 
 fn exception(line: &str) -> bool {
-    static HEAD: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"^(?:E\s+)?(?:[\w$]+[.:]+)*[A-Z]\w*(?:Error|Exception)\b").unwrap_or_else(|_| unreachable!("valid")));
+    static HEAD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:E\s+)?(?:[\w$]+[.:]+)*[A-Z]\w*(?:Error|Exception)\b"));
     HEAD.is_match(line) || line.starts_with("Caused by:")
 }
 
 /// Whether a line names a place in a source file.
 pub(crate) fn located(line: &str) -> bool {
-    static PLACE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r#"[\w./\\-]+\.[A-Za-z]{1,5}[:(]\d+|File "[^"]+", line \d+|\bline \d+"#).unwrap_or_else(|_| unreachable!("valid"))
-    });
+    static PLACE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"[\w./\\-]+\.[A-Za-z]{1,5}[:(]\d+|File "[^"]+", line \d+|\bline \d+"#));
     PLACE.is_match(cut(line))
 }
 
@@ -180,8 +190,7 @@ fn foreign(line: &str) -> bool {
 
 /// Whether a line holds settings with numbers: `pool_size=5`, `timeout: 30`.
 fn settings(line: &str) -> bool {
-    static SETTING: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\b[A-Za-z][\w.-]{2,40}\s?[=:]\s?\d").unwrap_or_else(|_| unreachable!("valid")));
+    static SETTING: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b[A-Za-z][\w.-]{2,40}\s?[=:]\s?\d"));
     SETTING.is_match(cut(line))
 }
 

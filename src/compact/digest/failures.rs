@@ -6,13 +6,16 @@ use super::Scope;
 use super::actions::{Action, one_line};
 use super::evidence::{Excerpt, excerpt};
 use super::secrets;
-use super::statements::fingerprint;
 use super::subjects::Key;
 use super::{evidence, shorten};
 
 pub(crate) struct Failure {
     pub place: usize,
     pub resolved: bool,
+    /// Of a call that only looked: a file that was not there, a search without a hit.
+    pub looked: bool,
+    /// What, alone.
+    pub brief: String,
     /// One line: what, where, the numbers around it.
     pub record: String,
     /// The telling lines, marked as quotation.
@@ -20,6 +23,8 @@ pub(crate) struct Failure {
 }
 
 /// Bytes of one quoted excerpt and of one record.
+/// Kinds of errors that are recorded, the newest.
+const RECORDED: usize = 40;
 const FULL: usize = 2_400;
 const RECORD: usize = 360;
 
@@ -29,12 +34,18 @@ pub(crate) fn failures(scope: &Scope, actions: &[Action], pasted: &[(usize, &str
     for action in actions.iter().filter(|a| a.failed) {
         let Some(passage) = action.result else { continue };
         if let Some(excerpt) = excerpt(&passage.text, true) {
-            events.push(Raw { place: passage.place, source: source(action), resolved: successes.after(action), excerpt });
+            events.push(Raw {
+                place: passage.place,
+                source: source(action),
+                resolved: successes.after(action),
+                looked: action.reads,
+                excerpt,
+            });
         }
     }
     for (place, text) in pasted {
         if let Some(excerpt) = excerpt(text, false) {
-            events.push(Raw { place: *place, source: "pasted by the user".to_owned(), resolved: false, excerpt });
+            events.push(Raw { place: *place, source: "in a user message".to_owned(), resolved: false, looked: false, excerpt });
         }
     }
     events.sort_by_key(|raw| raw.place);
@@ -50,8 +61,11 @@ pub(crate) fn failures(scope: &Scope, actions: &[Action], pasted: &[(usize, &str
             None => found.push((raw, 1)),
         }
     }
+    found.sort_by_key(|(raw, _)| raw.place);
     let mut failures: Vec<Failure> = found
         .into_iter()
+        .rev()
+        .take(RECORDED)
         .filter(|(raw, _)| !scope.kept.iter().any(|p| p.text.contains(raw.excerpt.main)))
         .map(|(raw, times)| raw.written(times))
         .collect();
@@ -63,6 +77,7 @@ struct Raw<'t> {
     place: usize,
     source: String,
     resolved: bool,
+    looked: bool,
     excerpt: Excerpt<'t>,
 }
 
@@ -74,14 +89,16 @@ impl Raw<'_> {
             (false, 1) => "not resolved".to_owned(),
             (false, n) => format!("not resolved, {n} times"),
         };
-        let mut record = format!("{} [{state}; {}]", shorten::clipped(self.excerpt.main, RECORD), self.source);
+        let said = self.excerpt.message.map_or_else(|| self.excerpt.main.to_owned(), |message| format!("{} {message}", self.excerpt.main));
+        let said = shorten::clipped(&said, RECORD).into_owned();
+        let mut record = format!("{said} [{state}; {}]", self.source);
         if let Some(location) = self.excerpt.location.filter(|place| !self.excerpt.main.contains(place)) {
             record.push_str(" at ");
             record.push_str(&shorten::clipped(location, RECORD / 2));
         }
-        let mut full = format!("{} [{state}; {}]", shorten::clipped(self.excerpt.main, RECORD), self.source);
+        let mut full = format!("{said} [{state}; {}]", self.source);
         for line in &self.excerpt.lines {
-            if fingerprint(line) == fingerprint(self.excerpt.main) {
+            if said.contains(line.trim()) {
                 continue;
             }
             if full.len() + line.len() > FULL {
@@ -90,7 +107,14 @@ impl Raw<'_> {
             full.push_str("\n  | ");
             full.push_str(&evidence::plain(line));
         }
-        Failure { place: self.place, resolved: self.resolved, record: clean(record), full: clean(full) }
+        Failure {
+            brief: clean(said),
+            place: self.place,
+            resolved: self.resolved,
+            looked: self.looked,
+            record: clean(record),
+            full: clean(full),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::evidence::floor;
+use super::words::words;
 use super::{Passage, Scope, Voice};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -19,7 +20,6 @@ pub(crate) enum Sort {
 
 pub(crate) struct Identifier<'t> {
     pub text: &'t str,
-    pub sort: Sort,
     /// The word before it, where it names it: `commit 9f86d08`.
     pub label: &'t str,
     pub worth: f32,
@@ -32,11 +32,20 @@ const EDGE: usize = 12 * 1024;
 const COUNTED: usize = 400;
 const LONGEST: usize = 160;
 
+struct Found<'t> {
+    sort: Sort,
+    text: &'t str,
+    label: &'t str,
+    keyed: bool,
+}
+
 #[derive(Default)]
 struct Seen<'t> {
     label: &'t str,
     passages: u32,
     spoken: bool,
+    /// It stood behind `=` or `:`.
+    keyed: bool,
     share: f32,
     last_place: usize,
 }
@@ -46,7 +55,7 @@ pub(crate) fn identifiers<'t>(scope: &'t Scope<'t>) -> Vec<Identifier<'t>> {
     let mut seen: HashMap<(Sort, &'t str), Seen<'t>> = HashMap::new();
     let mut order: Vec<(Sort, &'t str)> = Vec::new();
     for passage in scope.covered {
-        let mut found: Vec<(Sort, &'t str, &'t str)> = Vec::new();
+        let mut found: Vec<Found<'t>> = Vec::new();
         for window in windows(passage) {
             find(window, &mut found);
         }
@@ -55,15 +64,16 @@ pub(crate) fn identifiers<'t>(scope: &'t Scope<'t>) -> Vec<Identifier<'t>> {
         }
         let spoken = matches!(passage.voice, Voice::User | Voice::Assistant);
         let share = 1.0 / (found.len() as f32).sqrt();
-        found.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-        found.dedup_by(|a, b| (a.0, a.1) == (b.0, b.1));
-        for (sort, text, label) in found {
+        found.sort_unstable_by(|a, b| (a.sort, a.text).cmp(&(b.sort, b.text)));
+        found.dedup_by(|a, b| (a.sort, a.text) == (b.sort, b.text));
+        for Found { sort, text, label, keyed } in found {
             let entry = seen.entry((sort, text)).or_insert_with(|| {
                 order.push((sort, text));
                 Seen::default()
             });
             entry.passages += 1;
             entry.spoken |= spoken;
+            entry.keyed |= keyed;
             entry.share = entry.share.max(share);
             entry.last_place = passage.place;
             if entry.label.is_empty() {
@@ -78,15 +88,20 @@ pub(crate) fn identifiers<'t>(scope: &'t Scope<'t>) -> Vec<Identifier<'t>> {
             let base = match key.0 {
                 Sort::Ticket | Sort::Id | Sort::Address => 1.0,
                 Sort::Url | Sort::Version => 0.8,
-                Sort::Amount | Sort::Path => 0.5,
-                Sort::Date => 0.3,
+                Sort::Path => 0.5,
+                // Without the sentence around it, a sum or a day tells nothing.
+                Sort::Amount | Sort::Date => -0.8,
             };
+            // Code is full of names with digits; where nobody speaks of one and nothing introduces it, it is a detail of that code.
+            if key.0 == Sort::Ticket && !entry.spoken && !entry.keyed && key.1.contains('_') {
+                return None;
+            }
             let worth = base
                 + entry.share
                 + 0.5 * (entry.passages as f32).ln()
                 + if entry.spoken { 0.8 } else { 0.0 }
                 + if entry.label.is_empty() { 0.0 } else { 0.3 };
-            Some(Identifier { text: key.1, sort: key.0, label: entry.label, worth, last_place: entry.last_place })
+            Some(Identifier { text: key.1, label: entry.label, worth, last_place: entry.last_place })
         })
         .collect();
     identifiers.sort_by(|a, b| b.worth.total_cmp(&a.worth).then(b.last_place.cmp(&a.last_place)).then(a.text.cmp(b.text)));
@@ -101,10 +116,11 @@ fn windows<'t>(passage: &'t Passage<'t>) -> Vec<&'t str> {
     vec![&text[..floor(text, EDGE)], &text[floor(text, text.len() - EDGE)..]]
 }
 
-fn find<'t>(text: &'t str, found: &mut Vec<(Sort, &'t str, &'t str)>) {
+fn find<'t>(text: &'t str, found: &mut Vec<Found<'t>>) {
     let bytes = text.as_bytes();
     let mut at = 0;
     let mut label: &'t str = "";
+    let mut introduced = false;
     while at < bytes.len() {
         if breaks(bytes[at]) {
             at += 1;
@@ -121,7 +137,7 @@ fn find<'t>(text: &'t str, found: &mut Vec<(Sort, &'t str, &'t str)>) {
         let raw = &text[start..at];
         if digit || mark {
             let token = raw.trim_end_matches(['.', ',', ':', ';', '!', '?', '-']).trim_start_matches(['.', ',', ':', '-', '*']);
-            let (key, value) = match token.split_once(['=', ':']) {
+            let (key, value, keyed) = match token.split_once(['=', ':']) {
                 Some((key, value))
                     if !value.starts_with("//")
                         && !value.is_empty()
@@ -130,18 +146,21 @@ fn find<'t>(text: &'t str, found: &mut Vec<(Sort, &'t str, &'t str)>) {
                         && key.len() < 30
                         && !host(token) =>
                 {
-                    (key, value.trim_start_matches(['=', ':']))
+                    (key, value.trim_start_matches(['=', ':']), true)
                 }
-                _ => (label, token),
+                _ => (label, token, introduced),
             };
             if let Some(sort) = sort(value) {
-                found.push((sort, value, if key.len() < 24 { key } else { "" }));
+                let label = if key.len() < 24 && !words().is_function(&key.to_lowercase()) { key } else { "" };
+                found.push(Found { sort, text: value, label, keyed });
                 if found.len() > COUNTED {
                     return;
                 }
             }
         }
         label = raw.trim_end_matches([':', '=']);
+        // In JSON the colon stands behind the quotation mark.
+        introduced = label.len() < raw.len() || bytes[at..].iter().take(2).any(|b| matches!(b, b':' | b'='));
         if raw.len() < 2 || !label.chars().all(|c| c.is_alphabetic() || matches!(c, '_' | '-')) {
             label = "";
         }
@@ -184,7 +203,10 @@ fn sort(token: &str) -> Option<Sort> {
         let worded = letters >= 3
             && !token.contains("//")
             && (parts >= 2 && (token.starts_with(['/', '.', '~']) || token.contains('.') || parts >= 3));
-        return (clean && worded).then_some(Sort::Path);
+        // A frame of a library in a trace says nothing of the work.
+        let frame = token.matches(':').count() >= 2
+            || ["node_modules/", "site-packages/", "/usr/lib/", "internal/"].iter().any(|part| token.contains(part));
+        return (clean && worded && !frame).then_some(Sort::Path);
     }
     if digits == 0 {
         return None;
@@ -301,7 +323,7 @@ mod tests {
         let check = |text: &str, expected: &[(Sort, &str)]| {
             let mut found = Vec::new();
             find(text, &mut found);
-            let found: Vec<_> = found.into_iter().map(|(sort, text, _)| (sort, text)).collect();
+            let found: Vec<_> = found.into_iter().map(|f| (f.sort, f.text)).collect();
             assert_eq!(found, expected, "{text}");
         };
         check("see https://a.example/x?y=1, then", &[(Sort::Url, "https://a.example/x?y=1")]);

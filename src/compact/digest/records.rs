@@ -2,15 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
+use aho_corasick::AhoCorasick;
+
 use super::actions::{Action, Deed, actions, one_line};
 use super::earlier::Earlier;
 use super::failures::{Failure, failures};
-use super::identifiers::{Identifier, Sort, identifiers};
-use super::render::Section;
+use super::identifiers::{Identifier, identifiers};
+use super::render::{Order, Section};
 use super::spend::Record;
+use super::stale::{Stale, without};
 use super::statements::{Said, Speaker, Statement, fingerprint, said};
-use super::subjects::{Key, Rarity, Subject};
-use super::supersede::{self, Stale};
+use super::subjects::{Key, Rarity};
+use super::supersede;
 use super::{Scope, secrets, shorten, worth};
 
 pub(crate) struct Extracted<'t> {
@@ -34,12 +37,14 @@ pub(crate) fn extract<'t>(scope: &'t Scope<'t>) -> Extracted<'t> {
 }
 
 /// Records of what still stands.
-pub(crate) fn resolve(extracted: Extracted, scope: &Scope) -> Records {
+pub(crate) fn resolve(extracted: Extracted, scope: &Scope, budget: usize) -> Records {
     let Extracted { said, actions, failures, identifiers } = extracted;
     let rarity = Rarity::of(said.statements.iter().map(|s| &s.subject));
     let resolved = supersede::resolve(&said.statements, &rarity);
     let mut list = Vec::new();
-    statements(&said.statements, &resolved, &rarity, &mut list);
+    // Sentences are shortened only under pressure; two bytes a token is the densest text.
+    let pressed = said.statements.iter().filter(|s| !s.kept).map(|s| s.text.len()).sum::<usize>() / 2 > budget;
+    statements(&said.statements, &resolved, &rarity, pressed, &mut list);
     errors(&failures, &resolved.stale, &mut list);
     files(&actions, &said.earlier, &mut list);
     commands(&actions, &resolved.stale, &mut list);
@@ -51,10 +56,14 @@ pub(crate) fn resolve(extracted: Extracted, scope: &Scope) -> Records {
     Records { messages: places.len() + merged, list }
 }
 
-fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: &Rarity, list: &mut Vec<Record>) {
+fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: &Rarity, pressed: bool, list: &mut Vec<Record>) {
     let kept: HashSet<Key> = statements.iter().filter(|s| s.kept).map(|s| fingerprint(&s.text)).collect();
     let last_report = statements.iter().rposition(|s| s.report && s.speaker == Speaker::Assistant && !s.earlier);
     let updates: HashSet<usize> = resolved.replaced_by.iter().flatten().copied().collect();
+    let mut times: HashMap<Key, u32> = HashMap::new();
+    for statement in statements {
+        *times.entry(fingerprint(&statement.text)).or_default() += 1;
+    }
     let mut seen: HashSet<Key> = HashSet::new();
     // From the newest, so that of two repetitions the newer stands.
     for (at, statement) in statements.iter().enumerate().rev() {
@@ -71,7 +80,7 @@ fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: 
         }
         let open = statement.speaker == Speaker::User && last_report.is_none_or(|report| report < at);
         let asks = open && (statement.subject.question || statement.subject.marks.ask);
-        let worth = worth::statement(statement, rarity, updates.contains(&at), open);
+        let worth = worth::statement(statement, rarity, updates.contains(&at), open, times.get(&print).copied().unwrap_or(1));
         let section = match statement.speaker {
             Speaker::User if asks => Section::Asks,
             Speaker::User => Section::User,
@@ -79,44 +88,33 @@ fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: 
         };
         let whole = one_line(&statement.text, 1_200);
         let whole = if stale.is_empty() { whole } else { without(&whole, &stale) };
-        let forms = match shorten::shortened(&whole, rarity) {
+        let forms = match pressed.then(|| shorten::shortened(&whole, rarity)).flatten() {
             Some(short) => vec![short, whole],
             None => vec![whole],
         };
-        list.push(Record { section, order: (statement.place, at), worth, forms });
+        list.push(Record {
+            section,
+            order: Order { place: statement.place, note: statement.note, line: statement.line, at, glued: statement.glued },
+            worth,
+            forms,
+        });
     }
-}
-
-/// A text with the values that no longer hold left out.
-fn without(text: &str, stale: &[Key]) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for (at, word) in text.split(' ').enumerate() {
-        if at > 0 {
-            clean.push(' ');
-        }
-        let names = Subject::of(word).values.iter().any(|v| stale.contains(&v.norm));
-        let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-        if names && !bare.is_empty() {
-            clean.push_str(&word.replacen(bare, "…", 1));
-        } else {
-            clean.push_str(word);
-        }
-    }
-    clean
 }
 
 fn errors(failures: &[Failure], stale: &Stale, list: &mut Vec<Record>) {
-    let newest = failures.iter().rposition(|f| !f.resolved);
+    let newest = failures.iter().rposition(|f| !f.resolved && !f.looked);
     let mut age = 0;
     for (at, failure) in failures.iter().enumerate().rev() {
-        if Some(at) != newest && !stale.is_empty() && !stale.named_in(&Subject::of(&failure.record)).is_empty() {
+        if Some(at) != newest && !stale.named_by(&failure.record).is_empty() {
             continue;
         }
         let worth = worth::failure(failure, if Some(at) == newest { 0 } else { age + 1 });
-        let mut record = Record::new(Section::Errors, (failure.place, at), worth, failure.record.clone());
+        let order = Order { place: failure.place, at, ..Order::default() };
+        let mut forms = vec![failure.brief.clone(), failure.record.clone()];
         if !failure.resolved && age < 3 && failure.full.len() > failure.record.len() {
-            record.forms.push(failure.full.clone());
+            forms.push(failure.full.clone());
         }
+        let record = Record { section: Section::Errors, order, worth, forms };
         list.push(record);
         age += 1;
     }
@@ -150,7 +148,7 @@ fn files(actions: &[Action], earlier: &[Earlier], list: &mut Vec<Record>) {
         let worth = worth::file(touched.deed, touched.touches, age);
         list.push(Record::new(
             Section::Files,
-            (touched.last, age),
+            Order { place: touched.last, at: age, ..Order::default() },
             worth,
             secrets::masked(format!("{} {}", touched.deed.name(), one_line(path, 200)).into()).into_owned(),
         ));
@@ -167,10 +165,10 @@ fn commands(actions: &[Action], stale: &Stale, list: &mut Vec<Record>) {
     let mut done: HashSet<String> = HashSet::new();
     for (at, action) in actions.iter().enumerate().rev() {
         let title = action.title();
-        if !done.insert(title.clone()) || (action.command.is_none() && !action.files.is_empty()) {
+        if !done.insert(title.clone()) || title == action.tool || (action.command.is_none() && !action.files.is_empty()) {
             continue;
         }
-        if !stale.is_empty() && !stale.named_in(&Subject::of(&title)).is_empty() {
+        if !stale.named_by(&title).is_empty() {
             continue;
         }
         let end = match (action.exit, action.failed, action.result.is_some()) {
@@ -188,7 +186,7 @@ fn commands(actions: &[Action], stale: &Stale, list: &mut Vec<Record>) {
             (Section::Calls, worth::call(called))
         };
         let line = secrets::masked(format!("{}{end}", one_line(&title, 200)).into()).into_owned();
-        list.push(Record::new(section, (action.place, at), worth, line));
+        list.push(Record::new(section, Order { place: action.place, at, ..Order::default() }, worth, line));
     }
 }
 
@@ -205,41 +203,50 @@ fn carried(earlier: &[Earlier], stale: &Stale, list: &mut Vec<Record>) {
                 continue;
             }
             list.extend(open.take());
-            let outdated = !stale.is_empty() && !stale.named_in(&Subject::of(line)).is_empty();
+            let outdated = !stale.named_by(line).is_empty();
             let known = list.iter().any(|record| record.section == section && record.forms.iter().any(|form| form == line));
             if !outdated && !known {
-                open = Some(Record::new(section, (0, at), worth, line.to_owned()));
+                open = Some(Record::new(section, Order { at, ..Order::default() }, worth, line.to_owned()));
             }
         }
         list.extend(open);
     }
 }
 
+/// Records of less worth may find no room, so what they name counts as named by nobody.
+const NAMED_BY: f32 = 12.0;
+/// Identifiers that are looked at, and that are offered.
+const LOOKED_AT: usize = 160;
+const OFFERED: usize = 60;
+
 /// Identifiers that no other record names, and that do not stand in the kept part.
 fn names(identifiers: &[Identifier], scope: &Scope, stale: &Stale, list: &mut Vec<Record>) {
+    let looked_at = &identifiers[..identifiers.len().min(LOOKED_AT)];
+    let Ok(automaton) = AhoCorasick::new(looked_at.iter().map(|identifier| identifier.text)) else { return };
+    let mut named = vec![false; looked_at.len()];
+    let records =
+        list.iter().filter(|r| r.worth >= NAMED_BY || r.section == Section::Files).flat_map(|r| r.forms.first()).map(String::as_str);
+    for text in records.chain(scope.kept.iter().map(|p| p.text.as_ref())) {
+        for found in automaton.find_overlapping_iter(text) {
+            named[found.pattern().as_usize()] = true;
+        }
+    }
+    let unnamed = looked_at.iter().zip(&named).enumerate().filter(|(_, (_, named))| !**named);
     let mut rank = 0;
-    for (at, identifier) in identifiers.iter().enumerate().take(400) {
-        if list.iter().filter(|r| r.worth >= 12.0).any(|record| record.forms.iter().any(|form| form.contains(identifier.text)))
-            || scope.kept.iter().any(|p| p.text.contains(identifier.text))
-        {
-            continue;
-        }
-        if identifier.sort == Sort::Path && list.iter().any(|r| r.section == Section::Files && r.forms[0].contains(identifier.text)) {
-            continue;
-        }
+    for (at, (identifier, _)) in unnamed {
         let text =
             if identifier.label.is_empty() { identifier.text.to_owned() } else { format!("{} {}", identifier.label, identifier.text) };
-        if !stale.is_empty() && !stale.named_in(&Subject::of(&text)).is_empty() {
+        if !stale.named_by(&text).is_empty() {
             continue;
         }
         rank += 1;
         list.push(Record::new(
             Section::Identifiers,
-            (0, at),
+            Order { at, ..Order::default() },
             worth::identifier(identifier, rank),
             secrets::masked(text.into()).into_owned(),
         ));
-        if rank >= 60 {
+        if rank >= OFFERED {
             break;
         }
     }

@@ -54,15 +54,29 @@ pub(crate) fn heading(messages: usize) -> String {
     format!("{HEADING}{messages} earlier messages removed to fit the window; records, no new instructions]\n")
 }
 
+/// Where a record stands. Records are written in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct Order {
+    /// Its message.
+    pub place: usize,
+    /// Line of an earlier digest, whose lines are different messages.
+    pub note: usize,
+    /// Line of the message.
+    pub line: usize,
+    /// Position among all records of its kind.
+    pub at: usize,
+    /// No space stands before it.
+    pub glued: bool,
+}
+
 /// One record that was chosen.
 pub(crate) struct Entry<'t> {
     pub section: Section,
-    /// Message and position in it: entries stand in the order of the conversation.
-    pub order: (usize, usize),
+    pub order: Order,
     pub text: &'t str,
 }
 
-/// Sentences of one message share a line, identifiers share one too; everything else has its own.
+/// Sentences of one message share a line, with a stroke where that message has a new line; identifiers share one too; everything else has its own.
 pub(crate) fn render(messages: usize, entries: &mut [Entry]) -> String {
     entries.sort_by_key(|entry| (entry.section, entry.order));
     let mut text = heading(messages);
@@ -70,17 +84,17 @@ pub(crate) fn render(messages: usize, entries: &mut [Entry]) -> String {
     for entry in entries.iter() {
         let same_section = before.is_some_and(|b| b.section == entry.section);
         let spoken = matches!(entry.section, Section::User | Section::Asks | Section::Assistant);
-        let joins =
-            same_section && ((spoken && before.is_some_and(|b| b.order.0 == entry.order.0)) || entry.section == Section::Identifiers);
+        let joins = same_section
+            && ((spoken && before.is_some_and(|b| (b.order.place, b.order.note) == (entry.order.place, entry.order.note)))
+                || entry.section == Section::Identifiers);
         if joins {
             text.truncate(text.trim_end_matches('\n').len());
-            let gap = spoken && before.is_some_and(|b| b.order.1 + 1 != entry.order.1);
-            text.push_str(if entry.section == Section::Identifiers {
-                ", "
-            } else if gap {
-                " … "
-            } else {
-                " "
+            text.push_str(match before {
+                _ if !spoken => ", ",
+                Some(b) if b.order.at + 1 != entry.order.at && !text.ends_with('…') && !entry.text.starts_with('…') => " … ",
+                Some(b) if b.order.line != entry.order.line => " / ",
+                _ if entry.order.glued => "",
+                _ => " ",
             });
         } else {
             if !same_section {

@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::words::lines;
+use super::words::{ascii, lines};
 
 const MASK: &str = "[masked]";
 
 static SHAPES: LazyLock<Vec<Regex>> =
-    LazyLock::new(|| lines(include_str!("words/secrets.txt")).filter_map(|shape| Regex::new(shape).ok()).collect());
+    LazyLock::new(|| lines(include_str!("words/secrets.txt")).filter_map(|shape| Regex::new(&ascii(shape)).ok()).collect());
 
 /// One of these stands in every shape; most texts hold none and are not searched further.
 static HEADS: LazyLock<aho_corasick::AhoCorasick> = LazyLock::new(|| {

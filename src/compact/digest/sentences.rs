@@ -6,13 +6,14 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use super::evidence::{Shape, shape_of_any};
 use super::words::{lines, spaceless};
 
 /// Part of a message.
 #[derive(Debug)]
 pub(crate) enum Part<'t> {
-    /// One sentence, on one line. `buried`: it stands inside a long document, so it is likely to be part of one.
-    Said { text: Cow<'t, str>, buried: bool },
+    /// One sentence. `line`: the same for sentences that follow on one another. `glued`: no space before it. `buried`: it stands inside a long document, so it is likely to be part of one.
+    Said { text: Cow<'t, str>, line: usize, glued: bool, buried: bool },
     /// Lines that were pasted, as they came.
     Pasted(&'t str),
 }
@@ -21,10 +22,14 @@ pub(crate) enum Part<'t> {
 const DOCUMENT: usize = 24;
 const DOCUMENT_EDGE: usize = 4;
 
+/// Runs of sentences on one line of a message.
+const RUNS: usize = 1 << 12;
+
 pub(crate) fn parts(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
+    let mut lines = 0;
     for spoken in without_harness(text) {
-        split(spoken, &mut parts);
+        lines += split(spoken, lines, &mut parts);
     }
     let said = parts.iter().filter(|p| matches!(p, Part::Said { .. })).count();
     if said > DOCUMENT {
@@ -69,7 +74,8 @@ fn is_harness(name: &str) -> bool {
     name.len() > 4 && NAMES.iter().any(|known| known.strip_prefix('*').map_or(*known == name, |end| name.ends_with(end)))
 }
 
-fn split<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) {
+/// Splits `text`, whose first line is line `before`, and says how many lines it has.
+fn split<'t>(text: &'t str, before: usize, parts: &mut Vec<Part<'t>>) -> usize {
     let lines: Vec<Line> = Line::read(text);
     let mut at = 0;
     while at < lines.len() {
@@ -82,6 +88,7 @@ fn split<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) {
         } else if lines[at].blank {
             at += 1;
         } else {
+            let from_line = at;
             let mut paragraph: Cow<'t, str> = Cow::Borrowed(text[lines[at].start..lines[at].end].trim());
             at += 1;
             while at < lines.len()
@@ -92,9 +99,10 @@ fn split<'t>(text: &'t str, parts: &mut Vec<Part<'t>>) {
                 paragraph = Cow::Owned(format!("{paragraph} {}", text[lines[at].start..lines[at].end].trim()));
                 at += 1;
             }
-            sentences(paragraph, parts);
+            sentences(paragraph, RUNS * (before + from_line), parts);
         }
     }
+    lines.len()
 }
 
 /// A line wrapped by hand: no full stop at its end, and the next begins small.
@@ -103,7 +111,7 @@ fn continues(line: &str, next: &str) -> bool {
     line.len() >= 50 && line.len() < 2_000 && open && next.chars().next().is_some_and(char::is_lowercase)
 }
 
-fn sentences<'t>(paragraph: Cow<'t, str>, parts: &mut Vec<Part<'t>>) {
+fn sentences<'t>(paragraph: Cow<'t, str>, mut line: usize, parts: &mut Vec<Part<'t>>) {
     let mut borders = Vec::new();
     let mut from = 0;
     let mut chars = paragraph.char_indices().peekable();
@@ -143,24 +151,25 @@ fn sentences<'t>(paragraph: Cow<'t, str>, parts: &mut Vec<Part<'t>>) {
     borders.push((from, paragraph.len()));
     for (start, end) in borders {
         let text: Cow<'t, str> = match &paragraph {
-            Cow::Borrowed(whole) => Cow::Borrowed(bare(&whole[start..end])),
-            Cow::Owned(whole) => Cow::Owned(bare(&whole[start..end]).to_owned()),
+            Cow::Borrowed(whole) => Cow::Borrowed(bare(&whole[start..end], start == 0)),
+            Cow::Owned(whole) => Cow::Owned(bare(&whole[start..end], start == 0).to_owned()),
         };
         if text.chars().any(char::is_alphanumeric) {
-            parts.push(Part::Said { text, buried: false });
+            let glued = start > 0 && !paragraph[start..].starts_with(char::is_whitespace);
+            parts.push(Part::Said { text, line, glued, buried: false });
+        } else {
+            // What follows does not follow on what was said before.
+            line += 1;
         }
     }
 }
 
-/// A sentence without its list mark.
-fn bare(sentence: &str) -> &str {
+/// A sentence without the list mark at the beginning of its line.
+fn bare(sentence: &str, begins: bool) -> &str {
     let sentence = sentence.trim();
-    for mark in ["- [ ] ", "- [x] ", "- ", "* ", "+ ", "• ", "· ", "– ", "— ", "### ", "## ", "# "] {
-        if let Some(rest) = sentence.strip_prefix(mark) {
-            return rest.trim_start();
-        }
-    }
-    sentence
+    let marks = ["- [ ] ", "- [x] ", "- ", "* ", "+ ", "• ", "· ", "– ", "— ", "### ", "## ", "# "];
+    let marked = marks.iter().filter(|_| begins).find_map(|mark| sentence.strip_prefix(mark));
+    marked.map_or(sentence, str::trim_start)
 }
 
 /// "1." of a list, "e.g.", "Dr.", an initial: a full stop that ends no sentence.
@@ -293,6 +302,9 @@ fn likeness(line: &str) -> Likeness {
                 | b'*'
                 | b';'
         ));
+    }
+    if matches!(shape_of_any(trimmed), Some(Shape::Message | Shape::Log)) {
+        return Likeness::Maybe;
     }
     let indented = line.starts_with("    ") || line.starts_with('\t');
     let list = matches!(bytes[0], b'-' | b'*' | b'+') || bytes[0].is_ascii_digit();

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::subjects::{Kind, Rarity, Subject};
+use super::subjects::{Rarity, Subject};
+use super::values::Kind;
 
 pub(crate) const ELLIPSIS: char = '…';
 
@@ -39,9 +40,11 @@ pub(crate) fn shortened(text: &str, rarity: &Rarity) -> Option<String> {
     if clauses.len() < 2 {
         return None;
     }
-    let worth: Vec<f32> = clauses.iter().map(|clause| worth(clause, rarity)).collect();
-    let best = worth.iter().copied().fold(0.0, f32::max);
-    let keep: Vec<bool> = worth.iter().map(|w| *w >= (0.45 * best).max(0.8)).collect();
+    let told: Vec<(f32, bool)> = clauses.iter().map(|clause| worth(clause, rarity)).collect();
+    let best = told.iter().map(|(worth, _)| *worth).fold(0.0, f32::max);
+    // Of two clauses one may only make sense with the other.
+    let bar = if clauses.len() == 2 { 0.3 } else { 0.55 };
+    let keep: Vec<bool> = told.iter().map(|(worth, binds)| *binds || *worth >= bar * best).collect();
     let mut short = String::with_capacity(text.len());
     let mut gap = false;
     for (clause, keep) in clauses.iter().zip(&keep) {
@@ -93,16 +96,18 @@ fn clauses(text: &str) -> Vec<&str> {
     clauses
 }
 
-fn worth(clause: &str, rarity: &Rarity) -> f32 {
+/// What a clause tells, and whether it holds a value, a name or a negation.
+fn worth(clause: &str, rarity: &Rarity) -> (f32, bool) {
     let subject = Subject::of(clause);
     if subject.filler {
-        return 0.0;
+        return (0.0, false);
     }
     let values = subject.values.iter().map(|v| if v.kind == Kind::Number { 1.2 } else { 1.0 }).sum::<f32>().min(2.4);
     let names = (0.5 * subject.names.len() as f32).min(1.0);
     let words = (0.12 * rarity.sum(&subject.words)).min(1.2);
     let duty = f32::from(subject.marks.binding.min(2)) * 0.5 + if subject.marks.negation { 0.6 } else { 0.0 };
-    values + names + words + duty
+    let binds = !subject.values.is_empty() || subject.marks.negation || subject.marks.binding > 0;
+    (values + names + words + duty, binds)
 }
 
 #[cfg(test)]

@@ -5,19 +5,19 @@
 
 use std::collections::HashMap;
 
-use super::render::{Entry, Section, heading, render};
-use super::worth::{LEAST, WHOLE};
+use super::render::{Entry, Order, Section, heading, render};
+use super::worth::{LEAST, REST, WHOLE};
 
 pub(crate) struct Record {
     pub section: Section,
-    pub order: (usize, usize),
+    pub order: Order,
     pub worth: f32,
     /// From the shortest; at least one.
     pub forms: Vec<String>,
 }
 
 impl Record {
-    pub fn new(section: Section, order: (usize, usize), worth: f32, text: String) -> Self {
+    pub fn new(section: Section, order: Order, worth: f32, text: String) -> Self {
         Record { section, order, worth, forms: vec![text] }
     }
 }
@@ -37,7 +37,8 @@ const MISSES: usize = 200;
 fn share(section: Section) -> f32 {
     match section {
         Section::User | Section::Asks => 1.0,
-        Section::Assistant | Section::Errors => 0.4,
+        Section::Assistant => 0.4,
+        Section::Errors => 0.5,
         Section::Files | Section::Commands | Section::Identifiers => 0.2,
         Section::Calls => 0.12,
     }
@@ -47,7 +48,7 @@ pub(crate) fn spend(messages: usize, records: &[Record], budget: usize, count: &
     let mut offers: Vec<(f32, usize, usize)> = Vec::new();
     for (at, record) in records.iter().enumerate().filter(|(_, r)| r.worth >= LEAST) {
         for form in 0..record.forms.len() {
-            let worth = if form == 0 { record.worth } else { record.worth * WHOLE };
+            let worth = if form == 0 { record.worth } else { (record.worth * WHOLE).min(REST) };
             // Of two records of the same worth the shorter is the better bargain.
             let size = (40.0 / (record.forms[form].len() as f32 / 4.0 + 20.0)).powf(0.35);
             offers.push((worth * size, at, form));

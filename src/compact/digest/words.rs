@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use regex::Regex;
 
 /// What the phrases of a sentence hint at.
 #[derive(Clone, Copy, Default, Debug)]
@@ -22,18 +23,28 @@ pub(crate) struct Marks {
     pub ask: bool,
 }
 
+/// A set of languages, one bit each.
+pub(crate) type Languages = u32;
+
+/// Words at the beginning of a text that its language is told by.
+const TOLD_BY: usize = 60;
+
 /// A dimension of units; values of different dimensions never replace one another.
 pub(crate) type Dimension = u16;
 
 pub(crate) struct Words {
-    stop: HashSet<&'static str>,
+    stop: HashMap<&'static str, Languages>,
+    links: HashSet<&'static str>,
+    /// The function words alone, which tell a language.
+    grammar: HashMap<&'static str, Languages>,
     stop_chars: HashSet<char>,
     filler: HashSet<String>,
     concepts: HashMap<&'static str, u16>,
     contrasts: HashMap<&'static str, Vec<u16>>,
     units: HashMap<String, Dimension>,
+    dimensions: Vec<&'static str>,
     phrases: AhoCorasick,
-    classes: Vec<Vec<Class>>,
+    classes: Vec<Vec<(Class, Languages)>>,
     spaceless_names: AhoCorasick,
     spaceless_meanings: Vec<(Option<u16>, Vec<u16>)>,
 }
@@ -64,7 +75,15 @@ pub(crate) fn spaceless(c: char) -> bool {
 
 impl Words {
     fn read() -> Self {
-        let mut by_phrase: HashMap<&'static str, Vec<Class>> = HashMap::new();
+        let mut known: Vec<&'static str> = Vec::new();
+        let mut language = |name: &'static str| -> Languages {
+            let at = known.iter().position(|k| *k == name).unwrap_or_else(|| {
+                known.push(name);
+                known.len() - 1
+            });
+            1 << at.min(31)
+        };
+        let mut by_phrase: HashMap<&'static str, Vec<(Class, Languages)>> = HashMap::new();
         let lists = [
             (Class::Binding, include_str!("words/binding.txt")),
             (Class::Negation, include_str!("words/negation.txt")),
@@ -74,28 +93,37 @@ impl Words {
             (Class::Decision, include_str!("words/decision.txt")),
             (Class::Ask, include_str!("words/ask.txt")),
         ];
+        let mut stop: HashMap<&'static str, Languages> = HashMap::new();
         for (class, list) in lists {
-            for phrase in languages(list).flat_map(|line| line.split(',')).map(str::trim).filter(|p| !p.is_empty()) {
-                let classes = by_phrase.entry(phrase).or_default();
-                if !classes.contains(&class) {
-                    classes.push(class);
+            for (name, line) in by_language(list) {
+                let mask = language(name);
+                for phrase in line.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+                    by_phrase.entry(phrase).or_default().push((class, mask));
+                    // What turns or changes a statement is grammar as well, not what it is about.
+                    if !matches!(class, Class::Binding | Class::Decision) && !phrase.contains(' ') && !phrase.starts_with(spaceless) {
+                        *stop.entry(phrase).or_default() |= mask;
+                    }
                 }
             }
         }
         let mut pairs: Vec<_> = by_phrase.into_iter().collect();
         pairs.sort_unstable_by_key(|(phrase, _)| *phrase);
         let phrases = automaton(pairs.iter().map(|(phrase, _)| *phrase));
-
-        // What turns or changes a statement is grammar as well, not what it is about.
-        let turns = pairs.iter().filter(|(phrase, classes)| {
-            !phrase.contains(' ')
-                && !phrase.starts_with(spaceless)
-                && classes.iter().any(|c| !matches!(c, Class::Binding | Class::Decision))
-        });
-        let turns: Vec<&'static str> = turns.map(|(phrase, _)| *phrase).collect();
-        let stop_lists: Vec<_> = languages(include_str!("words/stop.txt")).flat_map(str::split_whitespace).collect();
-        let stop_chars =
-            stop_lists.iter().filter(|w| w.chars().count() == 1).filter_map(|w| w.chars().next()).filter(|c| spaceless(*c)).collect();
+        let mut grammar: HashMap<&'static str, Languages> = HashMap::new();
+        let mut stop_chars = HashSet::new();
+        for (name, line) in by_language(include_str!("words/stop.txt")) {
+            let mask = language(name);
+            for word in line.split_whitespace() {
+                *grammar.entry(word).or_default() |= mask;
+                *stop.entry(word).or_default() |= mask;
+                let mut chars = word.chars();
+                if let (Some(c), None) = (chars.next(), chars.next())
+                    && spaceless(c)
+                {
+                    stop_chars.insert(c);
+                }
+            }
+        }
 
         let mut concepts = HashMap::new();
         let mut spaceless_words: Vec<(&'static str, Option<u16>, Vec<u16>)> = Vec::new();
@@ -121,19 +149,24 @@ impl Words {
         }
         spaceless_words.sort_unstable_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(&b.1)));
         let mut units = HashMap::new();
+        let dimensions = lines(include_str!("words/units.txt")).filter_map(|line| Some(line.split_once(':')?.0)).collect();
         for (number, line) in lines(include_str!("words/units.txt")).enumerate() {
             for unit in line.split_once(':').map_or("", |(_, words)| words).split_whitespace() {
                 units.insert(unit.to_lowercase(), number as Dimension);
             }
         }
-        let filler = languages(include_str!("words/filler.txt")).flat_map(str::split_whitespace).map(str::to_lowercase).collect();
+        let filler =
+            by_language(include_str!("words/filler.txt")).flat_map(|(_, line)| line.split_whitespace()).map(str::to_lowercase).collect();
         Words {
-            stop: stop_lists.into_iter().chain(turns).collect(),
+            stop,
+            links: by_language(include_str!("words/linkers.txt")).flat_map(|(_, line)| line.split_whitespace()).collect(),
+            grammar,
             stop_chars,
             filler,
             concepts,
             contrasts,
             units,
+            dimensions,
             phrases,
             classes: pairs.into_iter().map(|(_, classes)| classes).collect(),
             spaceless_names: automaton(spaceless_words.iter().map(|(word, ..)| *word)),
@@ -141,8 +174,35 @@ impl Words {
         }
     }
 
-    pub fn is_stop(&self, word: &str) -> bool {
-        self.stop.contains(word)
+    /// The languages that a text in lower case is likely to be in, by its function words; all where it has none.
+    pub fn languages(&self, text: &str) -> Languages {
+        let mut hits = [0u8; 32];
+        for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'').take(TOLD_BY) {
+            let mut mask = self.grammar.get(word).copied().unwrap_or(0);
+            while mask != 0 {
+                hits[mask.trailing_zeros() as usize] += 1;
+                mask &= mask - 1;
+            }
+        }
+        let most = hits.iter().copied().max().unwrap_or(0);
+        if most == 0 {
+            return Languages::MAX;
+        }
+        hits.iter().enumerate().filter(|(_, n)| **n == most).fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
+    /// Whether the word is a function word of any language.
+    pub fn is_function(&self, word: &str) -> bool {
+        self.grammar.contains_key(word)
+    }
+
+    pub fn is_stop(&self, word: &str, languages: Languages) -> bool {
+        self.stop.get(word).is_some_and(|known| known & languages != 0)
+    }
+
+    /// Whether the word ties a subject to what is said of it.
+    pub fn links(&self, word: &str) -> bool {
+        self.links.contains(word)
     }
 
     pub fn is_stop_char(&self, c: char) -> bool {
@@ -161,6 +221,10 @@ impl Words {
         self.contrasts.get(word).map_or(&[], Vec::as_slice)
     }
 
+    pub fn dimension(&self, name: &str) -> Option<Dimension> {
+        self.dimensions.iter().position(|known| *known == name).map(|at| at as Dimension)
+    }
+
     pub fn unit(&self, word: &str) -> Option<Dimension> {
         self.units.get(word).copied()
     }
@@ -173,8 +237,8 @@ impl Words {
         })
     }
 
-    /// `text` in lower case.
-    pub fn marks(&self, text: &str) -> Marks {
+    /// What phrases of `languages` hint at in `text`, which is in lower case. Scripts without spaces need no telling apart.
+    pub fn marks(&self, text: &str, languages: Languages) -> Marks {
         let mut marks = Marks::default();
         let mut seen = [u32::MAX; 16];
         let mut distinct = 0;
@@ -188,7 +252,13 @@ impl Words {
             }
             seen[distinct] = pattern;
             distinct += 1;
-            for class in &self.classes[pattern as usize] {
+            let unspaced = text[found.start()..].starts_with(spaceless);
+            let mut counted: Option<Class> = None;
+            for &(class, known) in &self.classes[pattern as usize] {
+                if (known & languages == 0 && !unspaced) || counted == Some(class) {
+                    continue;
+                }
+                counted = Some(class);
                 match class {
                     Class::Binding => marks.binding += 1,
                     Class::Negation => marks.negation = true,
@@ -209,9 +279,42 @@ pub(crate) fn lines(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The lines of a list by language, without the language's name.
-fn languages(list: &'static str) -> impl Iterator<Item = &'static str> {
-    lines(list).map(|line| line.split_once(':').map_or(line, |(_, words)| words))
+/// The lines of a list with the name of their language.
+fn by_language(list: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    lines(list).filter_map(|line| line.split_once(':'))
+}
+
+/// A pattern that means ASCII where it says word or digit: what it is for is ASCII, and Unicode classes are many times slower.
+pub(crate) fn ascii(pattern: &str) -> String {
+    let mut plain = String::with_capacity(2 * pattern.len());
+    let mut chars = pattern.chars();
+    let mut class = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match (chars.next(), class) {
+                (Some('b'), false) => plain.push_str(r"(?-u:\b)"),
+                (Some('w'), true) => plain.push_str("0-9A-Za-z_"),
+                (Some('d'), true) => plain.push_str("0-9"),
+                (Some('w'), false) => plain.push_str("[0-9A-Za-z_]"),
+                (Some('d'), false) => plain.push_str("[0-9]"),
+                (Some('s'), true) => plain.push_str(r" \t\n"),
+                (Some('s'), false) => plain.push_str(r"[ \t\n]"),
+                (Some(other), _) => plain.extend(['\\', other]),
+                (None, _) => {}
+            },
+            '[' | ']' => {
+                class = c == '[';
+                plain.push(c);
+            }
+            _ => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// A regular expression of the program's own, see [`ascii`].
+pub(crate) fn pattern(pattern: &str) -> Regex {
+    Regex::new(&ascii(pattern)).unwrap_or_else(|_| unreachable!("built-in patterns are valid"))
 }
 
 pub(crate) fn automaton<'p>(patterns: impl Iterator<Item = &'p str>) -> AhoCorasick {

@@ -13,9 +13,12 @@ use super::subjects::Rarity;
 pub(crate) const LEAST: f32 = 3.0;
 
 /// How much of its worth a record keeps when only the rest of it is bought: the whole sentence after its short form.
-pub(crate) const WHOLE: f32 = 0.55;
+pub(crate) const WHOLE: f32 = 0.7;
 
-pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, open: bool) -> f32 {
+/// What the rest of a sentence is worth at most: sentences shrink before one that says something is dropped.
+pub(crate) const REST: f32 = 12.0;
+
+pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, open: bool, times: u32) -> f32 {
     let subject = &statement.subject;
     if subject.filler || (subject.words.is_empty() && subject.values.is_empty()) {
         return 0.0;
@@ -37,7 +40,18 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
         }
     };
     if subject.question {
-        worth *= if open { 0.8 } else { 0.45 };
+        // An answered question that names nothing is over.
+        let names_nothing = subject.values.is_empty() && subject.names.is_empty() && marks.binding == 0;
+        worth *= if open {
+            0.8
+        } else if names_nothing {
+            0.2
+        } else {
+            0.45
+        };
+    }
+    if times >= 3 && subject.values.is_empty() {
+        worth *= 0.5;
     }
     if statement.buried {
         worth *= 0.4;
@@ -49,6 +63,9 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
 }
 
 pub(crate) fn failure(failure: &Failure, age: usize) -> f32 {
+    if failure.looked {
+        return (7.0 - 0.5 * age as f32).max(LEAST);
+    }
     match (failure.resolved, age) {
         (false, 0) => 34.0,
         (false, age) => (26.0 - age as f32).max(8.0),

@@ -1,0 +1,213 @@
+//! A sentence read token by token into its subject.
+
+use super::subjects::{Key, Subject, TOKENS, Token, concept_key, hash, stem};
+use super::values::{Kind, Value, opens, token_end};
+use super::words::{Languages, spaceless, words};
+
+pub(crate) fn read(text: &str) -> Subject {
+    let lower = text.to_lowercase();
+    let languages = words().languages(&lower);
+    let marks = words().marks(&lower, languages);
+    let mut reader = Reader { subject: Subject { marks, ..Subject::default() }, languages, empty: true, ..Reader::default() };
+    reader.read(text);
+    reader.spaceless_names(&lower);
+    reader.finish(text, &lower)
+}
+
+#[derive(Default)]
+struct Reader {
+    subject: Subject,
+    languages: Languages,
+    empty: bool,
+    last_word: Key,
+    waiting: Option<usize>,
+}
+
+impl Reader {
+    fn read(&mut self, text: &str) {
+        let mut chars = text.char_indices().peekable();
+        let mut first = true;
+        while let Some(&(start, c)) = chars.peek() {
+            if self.subject.tokens.len() >= TOKENS {
+                return;
+            }
+            if spaceless(c) {
+                let mut end = start;
+                while let Some(&(at, c)) = chars.peek() {
+                    if !spaceless(c) {
+                        break;
+                    }
+                    end = at + c.len_utf8();
+                    chars.next();
+                }
+                self.run(&text[start..end]);
+                first = false;
+            } else if c.is_alphanumeric() || opens(c, text[start + c.len_utf8()..].chars().next()) {
+                let end = token_end(text, start);
+                while chars.peek().is_some_and(|(at, _)| *at < end) {
+                    chars.next();
+                }
+                self.token(&text[start..end], first);
+                first = false;
+            } else {
+                if matches!(c, ':' | '：' | '=') && self.subject.head.is_none() && !self.subject.tokens.is_empty() {
+                    self.subject.head = Some(self.subject.tokens.len());
+                }
+                // A new clause may begin with a capital that names nothing.
+                first |= matches!(c, ':' | '.' | '!' | '?' | '"' | '“' | '(' | '\n');
+                chars.next();
+            }
+        }
+    }
+
+    /// A run of a script without spaces: its pairs of characters. A unit may stand at its head, after a number.
+    fn run(&mut self, run: &str) {
+        let mut rest = run;
+        if let Some(waiting) = self.waiting.take() {
+            let ends = run.char_indices().skip(1).map(|(at, _)| at).chain([run.len()]);
+            let unit = ends.take(3).filter_map(|end| words().unit(&run[..end]).map(|unit| (unit, end))).last();
+            if let Some((unit, end)) = unit {
+                self.subject.values[waiting].unit = Some(unit);
+                rest = &run[end..];
+            }
+            if let Some(c) = rest.chars().next() {
+                self.subject.values[waiting].after = hash(c.encode_utf8(&mut [0; 4]));
+            }
+        }
+        let known = words();
+        if !known.is_filler(run) {
+            self.empty = false;
+        }
+        let mut before: Option<char> = None;
+        let mut paired = false;
+        let mut buffer = String::with_capacity(8);
+        for c in rest.chars() {
+            if known.is_stop_char(c) {
+                if let (Some(single), false) = (before, paired) {
+                    self.word(hash(single.encode_utf8(&mut [0; 4])));
+                }
+                let mut bytes = [0; 4];
+                let single = c.encode_utf8(&mut bytes);
+                self.subject.tokens.push(Token::Stop(hash(single)));
+                if known.links(single) && self.subject.head.is_none() {
+                    self.subject.head = Some(self.subject.tokens.len());
+                }
+                (before, paired) = (None, false);
+                continue;
+            }
+            if let Some(previous) = before {
+                buffer.clear();
+                buffer.push(previous);
+                buffer.push(c);
+                self.word(hash(&buffer));
+                paired = true;
+            }
+            before = Some(c);
+            if self.subject.tokens.len() >= TOKENS {
+                return;
+            }
+        }
+        if let (Some(single), false) = (before, paired) {
+            self.word(hash(single.encode_utf8(&mut [0; 4])));
+        }
+    }
+
+    fn word(&mut self, key: Key) {
+        self.subject.tokens.push(Token::Word(key));
+        self.subject.words.push(key);
+        self.last_word = key;
+        if let Some(waiting) = self.waiting.take() {
+            self.subject.values[waiting].after = key;
+        }
+    }
+
+    fn token(&mut self, token: &str, first: bool) {
+        let token = token.trim_end_matches(['.', ',', ':', ';', '!', '?', '-', '/', '\'', '’']);
+        if token.is_empty() {
+            return;
+        }
+        let known = words();
+        let lower = token.to_lowercase();
+        if let Some(mut value) = Value::read(token, &lower) {
+            value.before = self.last_word;
+            self.empty = false;
+            self.waiting = (value.kind == Kind::Number && value.unit.is_none()).then_some(self.subject.values.len());
+            self.subject.tokens.push(Token::Value(value.norm));
+            if value.kind != Kind::Number {
+                self.last_word = value.norm;
+            }
+            // A path is what a sentence is about as much as it is a value.
+            if value.kind == Kind::Reference {
+                self.subject.words.push(value.norm);
+            }
+            self.subject.values.push(value);
+            return;
+        }
+        if let (Some(waiting), Some(unit)) = (self.waiting, known.unit(&lower)) {
+            self.waiting = None;
+            self.subject.values[waiting].unit = Some(unit);
+            self.subject.tokens.push(Token::Stop(hash(&lower)));
+            return;
+        }
+        if !known.is_filler(&lower) {
+            self.empty &= known.is_stop(&lower, self.languages);
+        }
+        let single = token.chars().count() == 1;
+        let capital = token.chars().next().is_some_and(char::is_uppercase);
+        // "the US limit" speaks of a country, "let us limit" of us.
+        let acronym = (2..=5).contains(&token.len()) && token.chars().all(char::is_uppercase);
+        if known.is_stop(&lower, self.languages) && !(single && capital && !first) && !acronym {
+            self.subject.tokens.push(Token::Stop(hash(&lower)));
+            if known.links(&lower) && self.subject.head.is_none() && !self.subject.words.is_empty() {
+                self.subject.head = Some(self.subject.tokens.len());
+            }
+            return;
+        }
+        let key = stem(&lower);
+        for group in known.contrasts(&lower) {
+            self.subject.contrasts.push((*group, key));
+        }
+        let label = single && (capital || token.chars().all(|c| c.is_ascii_digit()));
+        let coined = token.contains('_') || token.chars().skip(1).any(char::is_uppercase);
+        if label || coined || acronym || (capital && !first) || token.chars().any(|c| c.is_ascii_digit()) {
+            self.subject.names.push(key);
+        }
+        self.word(key);
+    }
+
+    /// Concepts and contrasts of scripts without word borders.
+    fn spaceless_names(&mut self, lower: &str) {
+        if !lower.chars().any(spaceless) {
+            return;
+        }
+        for (word, concept, groups) in words().spaceless_named(lower) {
+            if let Some(number) = concept {
+                self.subject.words.push(concept_key(number));
+            }
+            self.subject.contrasts.extend(groups.iter().map(|group| (*group, hash(word))));
+        }
+    }
+
+    fn finish(self, text: &str, lower: &str) -> Subject {
+        let mut subject = self.subject;
+        subject.words.sort_unstable();
+        subject.words.dedup();
+        subject.names.sort_unstable();
+        subject.names.dedup();
+        subject.contrasts.sort_unstable();
+        subject.contrasts.dedup();
+        let last_content = subject.tokens.iter().rposition(|t| !matches!(t, Token::Stop(_)));
+        if let (Some(last), Some(value)) = (last_content, subject.values.last_mut()) {
+            value.last = subject.tokens[last] == Token::Value(value.norm);
+        }
+        subject.question = text.trim_end_matches(['"', '\'', ')', '”', '*', ' ']).ends_with(['?', '？', '؟']) || asks_in_words(lower);
+        subject.filler = self.empty || words().is_filler(lower.trim_matches(|c: char| !c.is_alphanumeric()));
+        subject
+    }
+}
+
+/// Chinese, Japanese and Korean questions that end without a question mark.
+fn asks_in_words(lower: &str) -> bool {
+    let end = lower.trim_end_matches(['。', '.', ' ']);
+    ["吗", "呢", "ですか", "ますか", "でしょうか", "습니까", "나요", "까요"].iter().any(|particle| end.ends_with(particle))
+}
