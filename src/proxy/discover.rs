@@ -42,7 +42,7 @@ use crate::{
 const AGAIN: Duration = Duration::from_secs(600);
 /// How long it holds that a server has not loaded the model yet.
 const SOON: Duration = Duration::from_secs(15);
-/// How long all the places of an upstream may take.
+/// How long one place may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest answer that is read, in bytes. OpenRouter's list has some hundred thousand.
 const MOST_BYTES: usize = 2 << 20;
@@ -111,7 +111,7 @@ impl Inquiry<'_> {
         if let Some(done) = self.windows.claim(&key, now) {
             let (windows, pool, key, headers) = (self.windows.clone(), self.pool.clone(), key.clone(), credentials(self.headers));
             tokio::spawn(async move {
-                let (window, again) = timeout(PATIENCE, ask(&pool, &headers, &key.1)).await.unwrap_or((None, AGAIN));
+                let (window, again) = ask(&pool, &headers, &key.1).await;
                 tracing::debug!(upstream = %pool.base.authority, model = key.1, window = window.map(|window| window.tokens), "asked for the window");
                 windows.learn(&key, window, again);
                 drop(done);
@@ -180,7 +180,7 @@ impl Windows {
 async fn ask(pool: &Arc<Pool>, headers: &HeaderMap, model: &str) -> (Option<Window>, Duration) {
     let mut again = AGAIN;
     for (place, target) in places(&pool.base, model) {
-        let Some((status, body)) = get(pool, &target, headers).await else { continue };
+        let Some((status, body)) = timeout(PATIENCE, get(pool, &target, headers)).await.ok().flatten() else { continue };
         if status == StatusCode::OK
             && let Some(window) = window_in(&body, model, place.serves_one)
         {
