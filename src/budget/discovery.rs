@@ -64,7 +64,7 @@ pub fn window_in(answer: &[u8], model: &str, serves_one: bool) -> Option<Window>
             let entry = list
                 .iter()
                 .find(|entry| names(entry).any(|name| name == model || name.strip_suffix(":latest") == Some(model)))
-                .or_else(|| match list.as_slice() {
+                .or(match list.as_slice() {
                     [only] if serves_one => Some(only),
                     _ => None,
                 })?;
