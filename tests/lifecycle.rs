@@ -36,6 +36,7 @@ fn plimsoll(arguments: &[&str]) -> Command {
 }
 
 impl Process {
+    #[expect(clippy::zombie_processes, reason = "a test that fails while it starts ends anyway, and `end` waits for the rest")]
     fn serve(upstream: &str, more: &[&str]) -> Process {
         let mut child =
             plimsoll(&["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--window", "100000"]).args(more).spawn().unwrap();
