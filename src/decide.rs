@@ -123,6 +123,8 @@ pub struct Ticket {
     pub base: Fingerprint,
     pub prefix: Fingerprint,
     pub came: Load,
+    /// Tokens outside of the list.
+    pub rest: u64,
 }
 
 /// The decisions and everything learnt.
@@ -237,7 +239,7 @@ impl Decider {
             Ok(_) if call.policy.mode == Mode::Shadow => Decision::Pass(Report { cause: Some("shadow"), ..report }),
             Ok(body) => {
                 report.edited = true;
-                Decision::Send(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came: standing.came } })
+                Decision::Send(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came: standing.came, rest: *rest } })
             }
         }
     }
@@ -310,7 +312,7 @@ impl Decider {
             return Some(Rewrite {
                 body,
                 report,
-                ticket: Ticket { base: Fingerprint::default(), prefix: prefixes[end], came: Load::default() },
+                ticket: Ticket { base: Fingerprint::default(), prefix: prefixes[end], came: Load::default(), rest: 0 },
             });
         }
 
@@ -360,12 +362,12 @@ impl Decider {
         let base = base(call, &limits, &scale.model, *rest);
         self.ledger.page(base, call.now).remember(prefixes[end], &standing);
         let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs.clone(), epoch: epoch.number, ..report };
-        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came } })
+        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest: *rest } })
     }
 
     /// The provider refused an edited request for another reason than its length: this conversation is left alone until it grows a good deal.
     pub fn quarantine(&self, ticket: &Ticket, now: u64) {
-        let futile_until = ticket.came.tokens + ticket.came.tokens / 4;
+        let futile_until = ticket.rest + ticket.came.tokens + ticket.came.tokens / 4;
         let standing = Standing { epoch: None, came: ticket.came, sent: ticket.came, futile_until };
         self.ledger.page(ticket.base, now).remember(ticket.prefix, &standing);
     }

@@ -41,6 +41,16 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
     for (n, turn) in view.turns.list.iter().enumerate() {
         keep[n] = turn.messages.start >= end || turn.messages.end <= first || turn.messages.clone().any(|message| stays(view, message));
     }
+    if view.format().systems_lean() {
+        // The turn before such a message stays for its sake, and the turn after it was kept or goes with its own.
+        let leaning = |turn: usize| view.turns.list[turn].role == Role::System && view.turns.list[turn].messages.start >= first;
+        for turn in (1..keep.len()).filter(|&turn| leaning(turn)) {
+            keep[turn - 1] = true;
+            if let Some(next) = keep.get_mut(turn + 1) {
+                *next = true;
+            }
+        }
+    }
     bridge(view, zones, &mut keep, first, goal.limits.window / LIGHT);
 
     let mut covered = Vec::new();

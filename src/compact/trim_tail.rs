@@ -24,7 +24,11 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
     let is_news = |view: &View, message: usize| message == newest && view.weight(message) <= (goal.limits.window as f64 * LONG) as u64;
     let outputs: Vec<(usize, usize)> =
         places(view, &kept, |kind| matches!(kind, Kind::Result(_))).into_iter().filter(|(message, _)| !is_news(view, *message)).collect();
-    cut(view, &outputs, target);
+    // What the agent has not read yet gives way only as far as the request has to.
+    let unread = view.turns.list.get(zones.newest).map_or(newest, |turn| turn.messages.start);
+    let (fresh, old): (Vec<_>, Vec<_>) = outputs.into_iter().partition(|(message, _)| *message >= unread);
+    cut(view, &old, target);
+    cut(view, &fresh, if goal.hard { target } else { goal.tolerable().max(target) });
     let texts: Vec<(usize, usize)> =
         places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| !spoken(*message)).collect();
     cut(view, &texts, target);

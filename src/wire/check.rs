@@ -164,6 +164,18 @@ fn roles(request: &Request, found: &mut Faults) {
         }
         previous = Some(message.role);
     }
+    if request.format.systems_lean() {
+        let messages = &request.conversation.messages;
+        let is_system = |place: usize| messages.get(place).is_some_and(|message| message.role == Role::System);
+        let apart = |place: usize| {
+            is_system(place - 1)
+                || messages[place - 1].role != Role::User
+                || messages.get(place + 1).is_some_and(|next| next.role != Role::Assistant)
+        };
+        for place in (1..messages.len()).filter(|&place| is_system(place) && apart(place)) {
+            found.add("system_place", messages[place].fingerprint.short());
+        }
+    }
     match previous {
         None => found.add("no_messages", ""),
         Some(Role::Assistant) => found.add("last_role", ""),

@@ -66,6 +66,11 @@ impl Format {
         }
     }
 
+    /// Whether a system message in the middle has its place between a user's word and the assistant's answer, so that neither can go without it.
+    pub fn systems_lean(self) -> bool {
+        self == Format::Messages
+    }
+
     /// A JSON body that a client of this API reads as an error.
     pub fn error_body(self, kind: &str, message: &str) -> String {
         match self {
