@@ -221,13 +221,15 @@ mod tests {
 
     #[test]
     fn a_reserve_by_request_is_its_cap_up_to_half_of_the_window() {
-        let mut gates = Gates::default();
-        gates.preflight = Preflight {
-            reserve: Reserve::Named(ReserveOf::Request),
-            soft: 0,
-            safety: 1.0,
-            output_reserve_default: 0,
-            ..Preflight::default()
+        let gates = Gates {
+            preflight: Preflight {
+                reserve: Reserve::Named(ReserveOf::Request),
+                soft: 0,
+                safety: 1.0,
+                output_reserve_default: 0,
+                ..Preflight::default()
+            },
+            ..Gates::default()
         };
         for (cap, limit) in [(Some(4_096), 8_000 - 4_000), (Some(1_000), 7_000), (None, 8_000)] {
             assert_eq!(preflight(8_000, false, cap, false, &gates), limit, "{cap:?}");

@@ -1,6 +1,6 @@
 //! Carries requests to providers and answers back.
 //!
-//! [`exchange`] is the only function that knows the order of events; everything it calls knows one thing.
+//! `exchange` is the only function that knows the order of events; everything it calls knows one thing.
 
 mod admin;
 mod call;

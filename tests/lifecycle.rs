@@ -36,8 +36,10 @@ fn plimsoll(arguments: &[&str]) -> Command {
 }
 
 impl Process {
+    #[expect(clippy::zombie_processes, reason = "a test that fails while it starts ends anyway, and `end` waits for the rest")]
     fn serve(upstream: &str, more: &[&str]) -> Process {
-        let mut child = plimsoll(&["serve", "--listen", "127.0.0.1:0", "--upstream", upstream]).args(more).spawn().unwrap();
+        let mut child =
+            plimsoll(&["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--window", "100000"]).args(more).spawn().unwrap();
         let mut log = BufReader::new(child.stdout.take().unwrap());
         let mut said = String::new();
         loop {
@@ -233,8 +235,8 @@ fn refusal(arguments: &[&str], file: &str, text: &str) -> String {
 
 #[test]
 fn a_wrong_configuration_stops_the_start_with_file_and_key() {
-    let said = refusal(&["serve"], "plimsoll.toml", "[policy.hygiene]\nfracton = 0.5\n");
-    assert!(said.contains("plimsoll.toml: policy.hygiene.fracton: no such key; did you mean fraction?"), "{said}");
+    let said = refusal(&["serve"], "plimsoll.toml", "[policy.hygiene]\ntreshold = 0.5\n");
+    assert!(said.contains("plimsoll.toml: policy.hygiene.treshold: no such key; did you mean threshold?"), "{said}");
     let said = refusal(&["check", "--config", "other.toml"], "other.toml", "listen = 4790\n");
     assert!(said.contains("other.toml") && said.contains("invalid type: integer `4790`, expected a string"), "{said}");
     assert!(refusal(&["serve", "--config", "missing.toml"], "x", "").contains("missing.toml: cannot be read"));

@@ -40,7 +40,7 @@ async fn bodies_reach_upstream_byte_for_byte() {
         check(path, "Content-Encoding: gzip\r\n", b"\x1f\x8b broken").await;
         check(path, "Content-Encoding: snappy\r\n", &[1, 2, 3]).await;
     }
-    let large: Vec<u8> = (0..3_000_000u32).map(|n| (n * 31 >> 3) as u8).collect();
+    let large: Vec<u8> = (0..3_000_000u32).map(|n| ((n * 31) >> 3) as u8).collect();
     check(CHAT, "", &large).await;
     check("/v1/files", "Content-Type: multipart/form-data; boundary=x\r\n", &large).await;
 }

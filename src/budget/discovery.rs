@@ -55,7 +55,7 @@ pub fn window_in(answer: &[u8], model: &str) -> Option<Window> {
     let list = ["data", "models"].iter().find_map(|key| answer.get(*key)).and_then(Value::as_array).or_else(|| answer.as_array());
     match list {
         Some(list) => {
-            let entry = list.iter().find(|entry| names(entry).any(|name| name == model)).or_else(|| match list.as_slice() {
+            let entry = list.iter().find(|entry| names(entry).any(|name| name == model)).or(match list.as_slice() {
                 // A server of one model answers to any name.
                 [only] => Some(only),
                 _ => None,
