@@ -39,6 +39,8 @@ pub struct Config {
     pub websocket: Websocket,
     /// Whether providers are asked how much their models take.
     pub discover: bool,
+    /// How long a request to a local server may wait for the first answer to that, in seconds.
+    pub discover_wait: f64,
     /// Whether answers to chat requests carry `x-plimsoll-*` headers.
     pub annotate: bool,
     /// The largest body of a chat request, as sent and decoded, in bytes.
@@ -65,6 +67,7 @@ impl Default for Config {
             anthropic: "https://api.anthropic.com".into(),
             websocket: Websocket::Refuse,
             discover: true,
+            discover_wait: 1.0,
             annotate: true,
             max_chat_bytes: 64 << 20,
             grace: 600.0,

@@ -130,7 +130,7 @@ pub struct Decider {
     pub ledger: Ledger,
     pub memo: Memo,
     pub calibration: Calibration,
-    /// Windows that providers named when they refused a request; only ever smaller.
+    /// Who has refused a request as too long, with the window that was named: only ever smaller, and beyond all bounds where none was.
     learnt: DashMap<String, u64>,
 }
 
@@ -245,6 +245,10 @@ impl Decider {
     /// Where the schedule's result is known not to fit, by what the provider's own counts have taught, one harder step. It is remembered for this
     /// conversation; a process that has not learnt it sends what the schedule says.
     fn harder(&self, call: &Call, course: &Course, standing: &mut Standing, page: &impl Recall) {
+        // A count of theirs above ours is no reason as long as they take what we send: the retry is there for the first time that they do not.
+        if !self.learnt.contains_key(&provider(call)) {
+            return;
+        }
         let ratio = self.calibration.ratio(&call.upstream, &course.scale.model);
         let tokens = standing.sent.tokens + course.rest;
         if ratio <= 1.0 || (tokens as f64 * ratio) as u64 <= course.limits.window || tokens < standing.futile_until {
@@ -283,10 +287,8 @@ impl Decider {
         let limit = refusal.limit.or(known.map(|window| window.tokens)).unwrap_or(u64::MAX);
         // A provider that refuses what should have fitted has a smaller window than it says, or than we think.
         let limit = if refusal.limit.is_none() && refusal.kind != Kind::Bytes { limit.min(prompt - prompt / 20) } else { limit };
-        if refusal.teaches()
-            && let Some(limit) = refusal.limit
-        {
-            self.learn_window(&call.upstream, request.model(), limit);
+        if refusal.teaches() {
+            self.learn_window(provider(call), refusal.limit.unwrap_or(u64::MAX));
         }
 
         let end = request.conversation.messages.len();
@@ -374,17 +376,16 @@ impl Decider {
         self.calibration.learn(upstream, model, tokenizer, real, counted);
     }
 
-    fn learn_window(&self, upstream: &str, model: &str, limit: u64) {
-        let key = format!("{upstream}\n{model}");
-        if limit == 0 || (self.learnt.len() >= MOST_LEARNT && !self.learnt.contains_key(&key)) {
+    fn learn_window(&self, provider: String, limit: u64) {
+        if limit == 0 || (self.learnt.len() >= MOST_LEARNT && !self.learnt.contains_key(&provider)) {
             return;
         }
-        self.learnt.entry(key).and_modify(|known| *known = (*known).min(limit)).or_insert(limit);
+        self.learnt.entry(provider).and_modify(|known| *known = (*known).min(limit)).or_insert(limit);
     }
 
     /// The window in force: what is known, or less where the provider said so.
     fn window(&self, call: &Call) -> Option<Window> {
-        let learnt = self.learnt.get(&format!("{}\n{}", call.upstream, call.request.model())).map(|limit| *limit);
+        let learnt = self.learnt.get(&provider(call)).map(|limit| *limit).filter(|limit| *limit < u64::MAX);
         match (call.window, learnt) {
             (Some(window), Some(limit)) => Some(Window { tokens: window.tokens.min(limit), ..window }),
             (window, None) => window,
@@ -425,6 +426,11 @@ impl Unreadable {
             Unreadable::Ambiguous => "ambiguous",
         }
     }
+}
+
+/// Names whoever counts: an upstream and a model.
+fn provider(call: &Call) -> String {
+    format!("{}\n{}", call.upstream, call.request.model())
 }
 
 /// Whether bytes alone show that no gate can be due.

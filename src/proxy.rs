@@ -39,6 +39,7 @@ pub use self::{
 };
 use self::{
     decide::{Decide, Decision, Report},
+    discover::Windows,
     downstream::{Answering, Broken, Down},
     error::Error,
     headers::Rewrite,
@@ -48,7 +49,6 @@ use self::{
 };
 use crate::{
     config::{Config, Problem, Websocket},
-    decide::WINDOW_UNKNOWN,
     wire::overflow::{Class, Classified},
 };
 
@@ -56,10 +56,9 @@ use crate::{
 pub struct Proxy {
     pub routes: Routes,
     decide: Decide,
+    windows: Arc<Windows>,
     websocket: Websocket,
     annotate: bool,
-    /// Ask providers how much their models take.
-    discover: bool,
     max_chat_bytes: u64,
     request_idle: Duration,
     /// What tenants are hashed with.
@@ -73,9 +72,9 @@ impl Proxy {
         Ok(Proxy {
             routes: Routes::new(config)?,
             decide,
+            windows: Arc::new(Windows::new(config.discover, config.discover_wait)),
             websocket: config.websocket,
             annotate: config.annotate,
-            discover: config.discover,
             max_chat_bytes: config.max_chat_bytes,
             request_idle: pool::seconds(config.connection.idle_timeout),
             key: tls::random(),
@@ -130,15 +129,13 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
     let collected = Instant::now();
     reply.line.bytes_in = Some(original.len() as u64);
     let decision = match encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes) {
-        Some(plain) => {
-            let mut decision = reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await;
-            if let Some(Decision::Pass(report)) = &decision
-                && discovered(proxy, reply, report).await
-            {
-                decision = reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await;
+        Some(plain) => loop {
+            match reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await {
+                Some(Ok(decision)) => break Ok((decision, plain)),
+                Some(Err(wait)) => wait.over().await,
+                None => break Err("panic"),
             }
-            decision.map(|decision| (decision, plain)).ok_or("panic")
-        }
+        },
         None => Err("undecodable"),
     };
     let (plain, edited, ticket) = match decision {
@@ -200,28 +197,6 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
         }
         _ => Ok(first),
     }
-}
-
-/// How long a request to a local server waits for its window: such a server may cut a prompt that is too long without a word.
-const LOCAL_WAIT: Duration = Duration::from_secs(1);
-
-/// Sees to it that the provider is asked for a window that nobody has told. Whether the answer was waited for, and there is one.
-async fn discovered(proxy: &Proxy, reply: &Reply, report: &Report) -> bool {
-    let (call, model) = (&reply.call, &report.model);
-    let told = call.steer.window.is_some() || call.route.policies.of(model).window > 0;
-    if !proxy.discover || told || model.is_empty() {
-        return false;
-    }
-    let pool = call.route.pool.clone();
-    let unknown = report.cause == Some(WINDOW_UNKNOWN);
-    let local = !pool.base.secure;
-    let ask = proxy.decide.discover.clone().ask(pool, model.clone(), call.headers.clone());
-    if unknown && local {
-        return tokio::time::timeout(LOCAL_WAIT, ask).await.is_ok()
-            && proxy.decide.discover.window(call.route.pool.base.authority.as_str(), model).is_some();
-    }
-    tokio::spawn(ask);
-    false
 }
 
 /// From this share of the window on, a refusal without a reason is taken for an overflow.

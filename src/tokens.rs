@@ -30,7 +30,7 @@ pub enum Tokenizer {
     O200k,
     /// Exactly, by `cl100k_base`: gpt-4, gpt-3.5.
     Cl100k,
-    /// For a tokenizer that we don't have. Rather a little too many than too few, and never more for the whole than for its parts.
+    /// For a tokenizer that we don't have: by the common measure, never more for the whole than for its parts.
     #[default]
     Estimate,
 }

@@ -9,22 +9,28 @@ use serde_json::Value;
 /// than what a model could do.
 pub const PLACES: [Place; 5] = [
     // llama.cpp: the context of a slot.
-    Place { path: "/props", post: false },
+    Place { path: "/props", serves_one: true, ..LIST },
     // LM Studio's own list has the loaded length.
-    Place { path: "/api/v0/models", post: false },
+    Place { path: "/api/v0/models", ..LIST },
     // Ollama: what is loaded.
-    Place { path: "/api/ps", post: false },
+    Place { path: "/api/ps", loads_later: true, ..LIST },
     // vLLM, SGLang, llama.cpp, OpenRouter, Anthropic, GitHub Copilot.
-    Place { path: "/v1/models", post: false },
+    Place { path: "/v1/models", serves_one: true, ..LIST },
     // Ollama: what the model could do.
-    Place { path: "/api/show", post: true },
+    Place { path: "/api/show", post: true, serves_one: true, ..LIST },
 ];
+
+const LIST: Place = Place { path: "", post: false, serves_one: false, loads_later: false };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub path: &'static str,
     /// Asked by a POST that names the model.
     pub post: bool,
+    /// Its only entry is meant, whatever name is asked for: a server of one model answers to any. Elsewhere it is one of many that happens to be loaded.
+    pub serves_one: bool,
+    /// It tells of a model only while that is loaded, which the first request brings about.
+    pub loads_later: bool,
 }
 
 /// Members that give the window, the ones that are in force before the ones that are advertised. `true`: for the prompt alone.
@@ -48,18 +54,20 @@ const NAMES: [(&str, bool); 14] = [
 /// A window under this is no window but a default of something, over that a made-up one; in tokens.
 const SANE: std::ops::RangeInclusive<u64> = 128..=100_000_000;
 
-/// The window that `answer` gives for `model`. A list is searched for the model, or taken by its only entry; anything else speaks of the one model
-/// that is served.
-pub fn window_in(answer: &[u8], model: &str) -> Option<Window> {
+/// The window that `answer` gives for `model`. A list is searched for the model, or taken by its only entry where the place `serves_one`; anything else
+/// speaks of the one model that is served.
+pub fn window_in(answer: &[u8], model: &str, serves_one: bool) -> Option<Window> {
     let answer: Value = serde_json::from_slice(answer).ok()?;
     let list = ["data", "models"].iter().find_map(|key| answer.get(*key)).and_then(Value::as_array).or_else(|| answer.as_array());
     match list {
         Some(list) => {
-            let entry = list.iter().find(|entry| names(entry).any(|name| name == model)).or(match list.as_slice() {
-                // A server of one model answers to any name.
-                [only] => Some(only),
-                _ => None,
-            })?;
+            let entry = list
+                .iter()
+                .find(|entry| names(entry).any(|name| name == model || name.strip_suffix(":latest") == Some(model)))
+                .or(match list.as_slice() {
+                    [only] if serves_one => Some(only),
+                    _ => None,
+                })?;
             window_of(entry)
         }
         None => window_of(&answer),
@@ -137,7 +145,14 @@ mod tests {
             ("an error", r#"{"error":{"message":"no"}}"#, None),
             ("html", "<html>", None),
         ] {
-            assert_eq!(window_in(answer.as_bytes(), "m"), window, "{provider}");
+            assert_eq!(window_in(answer.as_bytes(), "m", true), window, "{provider}");
         }
+    }
+
+    #[test]
+    fn of_many_models_the_one_that_is_loaded_is_not_meant_by_another_name() {
+        let loaded = br#"{"models":[{"name":"m:latest","context_length":8192}]}"#;
+        assert_eq!(window_in(loaded, "m", false), Some(Window { tokens: 8192, separate_output: false }));
+        assert_eq!(window_in(loaded, "n", false), None);
     }
 }

@@ -129,7 +129,7 @@ impl<'a> View<'a> {
 
     /// By how much a count of ours may be above another's of the same text: where that decides whether something is protected, it is.
     pub fn doubt(&self) -> f64 {
-        if self.scale.tokenizer.is_exact() { 1.12 } else { 1.35 }
+        if self.scale.tokenizer.is_exact() { 1.12 } else { 1.15 }
     }
 
     pub fn is_dropped(&self, message: usize) -> bool {

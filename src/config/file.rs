@@ -94,6 +94,7 @@ fn check(config: &Config) -> Result<(), Problem> {
     }
     base("openai", &config.openai)?;
     base("anthropic", &config.anthropic)?;
+    seconds("discover_wait", config.discover_wait)?;
     seconds("grace", config.grace)?;
     seconds("keep_alive", config.keep_alive)?;
     if config.max_chat_bytes == 0 {

@@ -16,7 +16,7 @@ pub struct Policy {
     pub mode: Mode,
     /// Refuse what cannot be brought under the window, instead of sending it as it came.
     pub strict: bool,
-    /// Tokens that fit; 0: by the model's name.
+    /// Tokens that fit; 0: as upstream tells, or by the model's name.
     pub window: u64,
     /// Share of the window that a compaction aims for.
     pub target: f64,

@@ -6,6 +6,7 @@ use http::{Extensions, HeaderMap, Method, header::AUTHORIZATION, request::Parts,
 
 use super::{
     decide::{Incoming, Tenant},
+    discover::{Inquiry, Windows},
     headers,
     routes::{Route, Routes},
     steer::{Compact, Steer},
@@ -61,12 +62,13 @@ impl Call {
     }
 
     /// The call as compaction sees it.
-    pub fn incoming<'a>(&'a self, format: Format, body: &'a bytes::Bytes) -> Incoming<'a> {
+    pub fn incoming<'a>(&'a self, format: Format, body: &'a bytes::Bytes, windows: &'a Arc<Windows>) -> Incoming<'a> {
         Incoming {
             format,
             body,
             tenant: self.tenant,
             upstream: self.route.pool.base.authority.as_str(),
+            inquiry: Inquiry { windows, pool: &self.route.pool, headers: &self.headers },
             policies: &self.route.policies,
             steer: &self.steer,
         }

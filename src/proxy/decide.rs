@@ -9,8 +9,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{
-    discover::Discover,
-    routes::Policies,
+    discover::{Found, Inquiry, Wait},
+    routes::{Policies, Settled},
     steer::{Compact, Steer},
 };
 use crate::budget::{Window, models};
@@ -32,6 +32,8 @@ pub struct Incoming<'a> {
     pub tenant: Tenant,
     /// Host and port that it goes to.
     pub upstream: &'a str,
+    /// Asks it for the windows of its models.
+    pub inquiry: Inquiry<'a>,
     pub policies: &'a Policies,
     pub steer: &'a Steer,
 }
@@ -50,8 +52,6 @@ pub enum Decision {
 /// Decides what is sent.
 pub struct Decide {
     core: Decider,
-    /// What providers said about windows.
-    pub(super) discover: Arc<Discover>,
     started: Instant,
     script: Option<Arc<dyn Script>>,
 }
@@ -61,12 +61,7 @@ impl Default for Decide {
         const LEDGER_BYTES: u64 = 256 << 20;
         const LEDGER_SECONDS: u64 = 24 * 3600;
         const MEMO_BYTES: usize = 32 << 20;
-        Decide {
-            core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES),
-            discover: Arc::default(),
-            started: Instant::now(),
-            script: None,
-        }
+        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES), started: Instant::now(), script: None }
     }
 }
 
@@ -89,20 +84,21 @@ impl Decide {
         Decide { script: Some(script), ..Decide::default() }
     }
 
-    /// What to send for a request that came. May take milliseconds.
-    pub fn before_send(&self, incoming: &Incoming) -> Decision {
+    /// What to send for a request that came. May take milliseconds. Where upstream is about to tell its window, what to wait for before this is asked again.
+    pub fn before_send(&self, incoming: &Incoming) -> Result<Decision, Wait> {
         if let Some(script) = &self.script {
-            return script.before_send(incoming);
+            return Ok(script.before_send(incoming));
         }
         let call = match self.call(incoming) {
-            Ok(call) => call,
-            Err(cause) => return Decision::Pass(Report { cause: Some(cause), ..Report::default() }),
+            Ok((_, Some(wait))) => return Err(wait),
+            Ok((call, None)) => call,
+            Err(cause) => return Ok(Decision::Pass(Report { cause: Some(cause), ..Report::default() })),
         };
-        match self.core.before_send(&call) {
+        Ok(match self.core.before_send(&call) {
             core::Decision::Pass(report) => Decision::Pass(report),
             core::Decision::Send(core::Rewrite { body, report, ticket }) => Decision::Send { body, report, ticket },
             core::Decision::Refuse(report) => Decision::Refuse { status: 400, message: too_long(incoming.format, &report) },
-        }
+        })
     }
 
     /// The one harder try after upstream said that `sent` is too long; nothing: its refusal goes down.
@@ -110,7 +106,7 @@ impl Decide {
         if let Some(script) = &self.script {
             return script.after_overflow(incoming, sent, refusal);
         }
-        let rewrite = self.core.after_overflow(&self.call(incoming).ok()?, sent, &refused(refusal)?)?;
+        let rewrite = self.core.after_overflow(&self.call(incoming).ok()?.0, sent, &refused(refusal)?)?;
         Some((rewrite.body, rewrite.report, rewrite.ticket))
     }
 
@@ -132,17 +128,14 @@ impl Decide {
         }
     }
 
-    fn call(&self, incoming: &Incoming) -> Result<core::Call, &'static str> {
+    /// The call as the core wants it, and what to wait for before it is decided.
+    fn call(&self, incoming: &Incoming) -> Result<(core::Call, Option<Wait>), &'static str> {
         let request = Request::read(incoming.format, incoming.body.clone()).map_err(|unreadable| unreadable.name())?;
         let policy = incoming.policies.of(request.model());
-        let told = incoming.steer.window.or(Some(policy.window)).filter(|window| *window > 0);
-        let window = told
-            .map(|tokens| Window { tokens, separate_output: false })
-            .or_else(|| self.discover.window(incoming.upstream, request.model()))
-            .or_else(|| models::window(request.model(), incoming.upstream));
+        let (window, wait) = window(incoming, &policy, &request);
         let mut tenant = [0; 16];
         tenant.copy_from_slice(&incoming.tenant.0[..16]);
-        Ok(core::Call {
+        let call = core::Call {
             request,
             tenant: Fingerprint(tenant),
             upstream: incoming.upstream.into(),
@@ -155,12 +148,29 @@ impl Decide {
             },
             window,
             now: self.now(),
-        })
+        };
+        Ok((call, wait))
     }
 
     /// Seconds since the start; the ledger only compares them.
     fn now(&self) -> u64 {
         self.started.elapsed().as_secs()
+    }
+}
+
+/// The window by header, by configuration, as upstream tells it, or by the model's name, in this order.
+fn window(incoming: &Incoming, policy: &Settled, request: &Request) -> (Option<Window>, Option<Wait>) {
+    if let Some(tokens) = [incoming.steer.window, Some(policy.window)].into_iter().flatten().find(|tokens| *tokens > 0) {
+        return (Some(Window { tokens, separate_output: false }), None);
+    }
+    let named = models::window(request.model(), incoming.upstream);
+    // Nothing is asked for what will pass in any case.
+    if policy.mode == core::Mode::Off || request.apart.is_some() {
+        return (named, None);
+    }
+    match incoming.inquiry.window(request.model()) {
+        Found::Window(told) => (told.or(named), None),
+        Found::Soon(wait) => (named, Some(wait)),
     }
 }
 

@@ -67,7 +67,7 @@ impl Reply {
         let (proxy, call, body) = (self.proxy.clone(), self.call.clone(), body.clone());
         let large = body.len() > OFF_THREAD;
         let work = move || {
-            let incoming = call.incoming(format, &body);
+            let incoming = call.incoming(format, &body, &proxy.windows);
             catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
         };
         match large {

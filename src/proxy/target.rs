@@ -37,6 +37,20 @@ pub fn join(base: &Base, path: &str, query: Option<&str>) -> Result<PathAndQuery
     target.try_into()
 }
 
+/// Where what belongs to no version of an API lives: `base` without the version at its end.
+pub fn root(base: &Base) -> Base {
+    let prefix = match base.prefix.rsplit_once('/') {
+        Some((before, last)) if is_version(last) => before.to_owned(),
+        _ => base.prefix.clone(),
+    };
+    Base { prefix, ..base.clone() }
+}
+
+/// Whether `path` begins with a version.
+pub fn is_versioned(path: &str) -> bool {
+    leading_version(path).is_some()
+}
+
 /// `path` without `prefix`, if it begins with these whole segments.
 pub fn strip<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
