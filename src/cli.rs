@@ -17,6 +17,17 @@ use crate::config::{Config, Level, LogFormat, Overrides, Problem};
 /// What a wrong command line and a wrong configuration exit with (`EX_USAGE`).
 pub const USAGE: u8 = 64;
 
+const ABOUT: &str = "A transparent reverse proxy that keeps agents' requests under their model's context window";
+
+/// What somebody who has never heard of it has to know.
+const INTRODUCTION: &str = "\
+Agents re-send their whole history with every request, until it no longer fits into the model's context window. Plimsoll stands between agent and \
+provider and compacts that history in flight: tool calls stay with their results, and the task, the user's rules and the newest turn stay as they \
+are. What fits goes through byte for byte. If the provider still says \"too long\", it is asked once more with less.
+
+An agent needs nothing but an address: OPENAI_BASE_URL=http://127.0.0.1:4790/v1 or ANTHROPIC_BASE_URL=http://127.0.0.1:4790. Its key goes \
+through untouched.";
+
 /// The shortest way to each use.
 const EXAMPLES: &str = "\
 Examples:
@@ -24,10 +35,11 @@ Examples:
   plimsoll run -- claude                           an agent behind a proxy of its own
   plimsoll serve --upstream http://127.0.0.1:8080  in front of a local server, for every agent that has its address
   plimsoll explain request.json                    where the tokens of a request are
-  plimsoll check                                   what the configuration comes to";
+  plimsoll check                                   what the configuration comes to
+  plimsoll completions fish > ~/.config/fish/completions/plimsoll.fish";
 
 #[derive(Parser)]
-#[command(name = "plimsoll", version, about = "A transparent reverse proxy that keeps agents' requests under their model's context window", after_help = EXAMPLES)]
+#[command(name = "plimsoll", version, about = ABOUT, long_about = format!("{ABOUT}.\n\n{INTRODUCTION}"), after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,14 +47,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the proxy.
+    /// Run the proxy, for every agent that has its address
     Serve(serve::Serve),
     Run(run::Run),
     Demo(demo::Demo),
     Classify(classify::Classify),
     Compact(compact::Compact),
     Explain(explain::Explain),
-    /// Print what the configuration resolves to, for one route and model or for all.
+    /// Print what the configuration resolves to, for one route and model or for all
     Check(check::Check),
     Completions(completions::Completions),
 }

@@ -17,7 +17,7 @@ impl Serve {
             Ok(loaded) => loaded,
             Err(problem) => return refuse(&problem),
         };
-        log::init(&config.log);
+        log::init(&config.log, log::Stream::Output);
         let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {

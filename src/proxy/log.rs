@@ -19,10 +19,18 @@ use tracing_subscriber::{Layer, filter::Targets, layer::Context, layer::Subscrib
 
 use crate::config::{self, Log, LogFormat};
 
-/// Writes the log to standard output from now on. A panic becomes a line too, with its place and without its words, which could quote
-/// anything.
-pub fn init(log: &Log) {
+/// Where lines go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Output,
+    /// Where standard output is somebody else's.
+    Error,
+}
+
+/// Writes the log to `stream` from now on. A panic becomes a line too, with its place and without its words, which could quote anything.
+pub fn init(log: &Log, stream: Stream) {
     let human = match log.format {
+        LogFormat::Auto if stream == Stream::Error => io::stderr().is_terminal(),
         LogFormat::Auto => io::stdout().is_terminal(),
         LogFormat::Human => true,
         LogFormat::Json => false,
@@ -36,7 +44,7 @@ pub fn init(log: &Log) {
         config::Level::Trace => LevelFilter::TRACE,
     };
     let ours = Targets::new().with_target("plimsoll", level);
-    drop(tracing_subscriber::registry().with(Lines { human }.with_filter(ours)).try_init());
+    drop(tracing_subscriber::registry().with(Lines { human, stream }.with_filter(ours)).try_init());
     panic::set_hook(Box::new(|info| {
         let place = info.location().map(|place| format!("{}:{}", place.file(), place.line()));
         tracing::error!(place, "panic");
@@ -45,6 +53,7 @@ pub fn init(log: &Log) {
 
 struct Lines {
     human: bool,
+    stream: Stream,
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
@@ -55,7 +64,10 @@ impl<S: Subscriber> Layer<S> for Lines {
         let level = *event.metadata().level();
         let line = if self.human { human(now, level, &fields) } else { json(now, level, fields) };
         // Nothing can be done about a log that cannot be written.
-        drop(io::stdout().lock().write_all(line.as_bytes()));
+        drop(match self.stream {
+            Stream::Output => io::stdout().lock().write_all(line.as_bytes()),
+            Stream::Error => io::stderr().lock().write_all(line.as_bytes()),
+        });
     }
 }
 
