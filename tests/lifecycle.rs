@@ -9,7 +9,7 @@ use std::{
 };
 
 use support::{Agent, CHAT, END, HELLO, SSE, Upstream, agent::ask, chunk, nobody, ok, post};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const WORD: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"word\"},\"finish_reason\":null}]}\n\n";
 
@@ -157,6 +157,11 @@ async fn it_starts_before_its_upstream() {
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();
     let upstream = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
+        // The whole request, so that it is not answered before it was asked.
+        let mut asked = Vec::new();
+        while !asked.ends_with(HELLO.as_bytes()) {
+            assert!(stream.read_buf(&mut asked).await.unwrap() > 0);
+        }
         stream.write_all(&ok("{}")).await.unwrap();
         stream
     });
