@@ -17,6 +17,7 @@ pub mod evidence;
 mod failures;
 mod frames;
 mod identifiers;
+mod names;
 mod reading;
 mod records;
 mod render;

@@ -89,13 +89,14 @@ pub fn check(name: &str, conversations: &[Conversation], aims: Aims) {
                         }
                     }
                     for gone in talk.gone.iter().filter(|g| g.from < end + TAIL) {
-                        if made.text.contains(&gone.text) {
+                        if names(&made.text, &gone.text) {
                             stale[column] += 1;
                             if verbose {
                                 eprintln!(
-                                    "STALE {mode:?} {percent}% {} round {round}: {:?}\n    {}",
+                                    "STALE {mode:?} {percent}% {} round {round}: {:?} AFTER {:?}\n    {}",
                                     talk.name,
                                     gone.text,
+                                    talk.messages[gone.from].text,
                                     made.text.lines().filter(|l| l.contains(&gone.text)).collect::<Vec<_>>().join("\n    ")
                                 );
                             }
@@ -140,6 +141,12 @@ pub fn check(name: &str, conversations: &[Conversation], aims: Aims) {
         assert!(table.values().map(|s| s[0].all).sum::<usize>() > 100, "too little was planted to judge");
     }
     assert!(problems.is_empty(), "{name}: {problems:#?}");
+}
+
+/// Whether `text` holds `part`, and not as part of a longer number.
+fn names(text: &str, part: &str) -> bool {
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    text.match_indices(part).any(|(at, _)| !digit(text[..at].chars().next_back()) && !digit(text[at + part.len()..].chars().next()))
 }
 
 fn count_all(talk: &Conversation, end: usize) -> usize {

@@ -1,6 +1,6 @@
 //! A sentence read token by token into its subject.
 
-use super::subjects::{Key, Subject, TOKENS, Token, concept_key, hash, stem};
+use super::subjects::{Key, Subject, TOKENS, Token, concept_key, hash, is_concept, stem};
 use super::values::{Kind, Value, opens, token_end};
 use super::words::{Languages, spaceless, words};
 
@@ -8,9 +8,15 @@ pub(crate) fn read(text: &str) -> Subject {
     let lower = text.to_lowercase();
     let languages = words().languages(&lower);
     let marks = words().marks(&lower, languages);
-    let mut reader = Reader { subject: Subject { marks, ..Subject::default() }, languages, empty: true, ..Reader::default() };
+    let mut reader = Reader {
+        subject: Subject { marks, unspaced: lower.chars().any(spaceless), ..Subject::default() },
+        languages,
+        nouns: words().capitalises(languages),
+        empty: true,
+        ..Reader::default()
+    };
     reader.read(text);
-    reader.spaceless_names(&lower);
+    reader.phrases(&lower);
     reader.finish(text, &lower)
 }
 
@@ -18,6 +24,8 @@ pub(crate) fn read(text: &str) -> Subject {
 struct Reader {
     subject: Subject,
     languages: Languages,
+    /// Every noun has a capital.
+    nouns: bool,
     empty: bool,
     last_word: Key,
     waiting: Option<usize>,
@@ -121,6 +129,13 @@ impl Reader {
         }
     }
 
+    /// A name is no attribute: what a value measures is told by the word before the name.
+    fn name(&mut self, key: Key) {
+        let before = self.last_word;
+        self.word(key);
+        self.last_word = before;
+    }
+
     fn token(&mut self, token: &str, first: bool) {
         let token = token.trim_end_matches(['.', ',', ':', ';', '!', '?', '-', '/', '\'', '’']);
         if token.is_empty() {
@@ -149,6 +164,14 @@ impl Reader {
             self.subject.tokens.push(Token::Stop(hash(&lower)));
             return;
         }
+        // "l'abonnement" is an "abonnement"; "don't" is one word.
+        if let Some((article, word)) = token.split_once(['\'', '’'])
+            && article.chars().count() <= 5
+            && word.chars().count() >= 3
+        {
+            self.subject.tokens.push(Token::Stop(hash(&article.to_lowercase())));
+            return self.token(word, false);
+        }
         if !known.is_filler(&lower) {
             self.empty &= known.is_stop(&lower, self.languages);
         }
@@ -168,19 +191,26 @@ impl Reader {
             self.subject.contrasts.push((*group, key));
         }
         let label = single && (capital || token.chars().all(|c| c.is_ascii_digit()));
-        let coined = token.contains('_') || token.chars().skip(1).any(char::is_uppercase);
-        if label || coined || acronym || (capital && !first) || token.chars().any(|c| c.is_ascii_digit()) {
+        let coined = token.contains(['_', '-']) || token.chars().skip(1).any(char::is_uppercase);
+        // Among characters of a script without spaces, a word in letters is somebody's name for something.
+        let foreign = self.subject.unspaced && !is_concept(key);
+        let named = capital && !first && !self.nouns;
+        if label || coined || acronym || named || foreign || token.chars().any(|c| c.is_ascii_digit()) {
             self.subject.names.push(key);
+            self.name(key);
+            return;
+        }
+        if !capital {
+            self.subject.small.push(key);
+        } else if !is_concept(key) {
+            self.subject.capitals.push(key);
         }
         self.word(key);
     }
 
-    /// Concepts and contrasts of scripts without word borders.
-    fn spaceless_names(&mut self, lower: &str) {
-        if !lower.chars().any(spaceless) {
-            return;
-        }
-        for (word, concept, groups) in words().spaceless_named(lower) {
+    /// Concepts and contrasts of scripts without word borders, and those of several words.
+    fn phrases(&mut self, lower: &str) {
+        for (word, concept, groups) in words().named(lower) {
             if let Some(number) = concept {
                 self.subject.words.push(concept_key(number));
             }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::evidence::{Shape, shape_of_any};
-use super::words::{lines, spaceless};
+use super::words::{lines, spaceless, words};
 
 /// Part of a message.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ fn sentences<'t>(paragraph: Cow<'t, str>, mut line: usize, parts: &mut Vec<Part<
         let next = rest.trim_start().chars().next().unwrap_or(' ');
         let breaks = match c {
             ';' => spaced && end - from >= 40,
-            '.' => spaced && !next.is_lowercase() && !abbreviated(&paragraph[from..at]),
+            '.' => spaced && !abbreviated(&paragraph[from..at], next.is_lowercase()),
             '!' | '?' => spaced,
             '…' => spaced && !next.is_lowercase(),
             _ => true,
@@ -172,15 +172,20 @@ fn bare(sentence: &str, begins: bool) -> &str {
     marked.map_or(sentence, str::trim_start)
 }
 
-/// "1." of a list, "e.g.", "Dr.", an initial: a full stop that ends no sentence.
-fn abbreviated(before: &str) -> bool {
+/// "1." of a list, "e.g.", "Dr.", an initial: a full stop that ends no sentence. Many people begin sentences small.
+fn abbreviated(before: &str, small: bool) -> bool {
+    const KNOWN: [&str; 22] = [
+        "dr", "mr", "mrs", "ms", "sr", "sra", "nr", "no", "vs", "bzw", "ca", "approx", "inc", "st", "etc", "usw", "resp", "ggf", "evtl",
+        "incl", "cf", "aprox",
+    ];
     let word = before.rsplit(char::is_whitespace).next().unwrap_or("");
-    let list_number = before.trim_start_matches(['*', '-', ' ']).len() <= 3 && !word.is_empty() && word.chars().all(|c| c.is_ascii_digit());
-    let single = word.chars().count() == 1 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c));
-    list_number
-        || single
-        || word.contains('.') && word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '.')
-        || matches!(word, "Dr" | "Mr" | "Mrs" | "Ms" | "Sr" | "Sra" | "Nr" | "No" | "vs" | "bzw" | "ca" | "approx" | "Inc" | "St")
+    let letters = word.chars().count();
+    let list_number = before.trim_start_matches(['*', '-', ' ']).len() <= 3 && letters > 0 && word.chars().all(|c| c.is_ascii_digit());
+    let initial = letters == 1 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c));
+    let dotted = word.contains('.') && word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '.');
+    let short =
+        small && letters <= 2 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c)) && !words().is_function(&word.to_lowercase());
+    list_number || initial || dotted || short || KNOWN.contains(&word.to_lowercase().as_str())
 }
 
 struct Line {
@@ -339,6 +344,11 @@ mod tests {
         let check = |text: &str, expected: &[&str]| assert_eq!(said(text), expected, "{text}");
         check("Use port 8.5. Never push, e.g. to main! Ok?", &["Use port 8.5.", "Never push, e.g. to main!", "Ok?"]);
         check("不要修改文件。端口是8080！好吗？", &["不要修改文件。", "端口是8080！", "好吗？"]);
+        check(
+            "fix it. also keep approx. 5 rows, etc. and so on. then stop",
+            &["fix it.", "also keep approx. 5 rows, etc. and so on.", "then stop"],
+        );
+        check("늦었어요. checkout은 8080입니다.", &["늦었어요.", "checkout은 8080입니다."]);
         check("1. One-way\n2. Economy", &["1. One-way", "2. Economy"]);
         check("- [ ] write tests\n- keep v1.2.3 pinned", &["write tests", "keep v1.2.3 pinned"]);
         check("यह करें। वह न करें।", &["यह करें।", "वह न करें।"]);

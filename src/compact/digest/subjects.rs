@@ -30,10 +30,16 @@ pub(crate) struct Subject {
     pub words: Vec<Key>,
     /// Those of them that look like names: capitals inside the sentence, snake_case, single letters and short labels.
     pub names: Vec<Key>,
+    /// Words whose capital may be owed to their place or to grammar: the first word, and every noun in German.
+    pub capitals: Vec<Key>,
+    /// Words without a capital.
+    pub small: Vec<Key>,
     pub values: Vec<Value>,
     /// Words that exclude others, with their group.
     pub contrasts: Vec<(u16, Key)>,
     pub marks: Marks,
+    /// In a script without spaces.
+    pub unspaced: bool,
     /// Where what is said of the subject begins: the token after "is" or a colon.
     pub head: Option<usize>,
     pub question: bool,
@@ -44,6 +50,10 @@ pub(crate) struct Subject {
 impl Subject {
     pub fn of(text: &str) -> Self {
         reading::read(text)
+    }
+
+    pub fn opens_with(&self, key: Key) -> bool {
+        self.tokens.first() == Some(&Token::Word(key))
     }
 
     pub fn has_value(&self, norm: Key) -> bool {

@@ -37,8 +37,11 @@ impl Value {
             Value { norm: hash(lower), kind: Kind::Code, weight: token.len().min(255) as u8, unit: None, before: 0, after: 0, last: false };
         let separators = token.contains('/') || token.contains('\\') || token.contains('@');
         if digits == 0 {
-            if let Some(number) = numeral(lower) {
+            if let Some(number) = NUMERALS.get(lower) {
                 return Some(Value { norm: hash(number), kind: Kind::Number, weight: number.len() as u8, ..value });
+            }
+            if let Some(day) = CALENDAR.get(lower) {
+                return Some(Value { norm: hash(day), kind: Kind::Number, weight: 1, unit: words().dimension("date"), ..value });
             }
             let dotted = token.split('.').count() > 1 && token.split('.').all(|p| !p.is_empty()) && token.len() > 3;
             let reference = (separators && token.len() > 3 && !token.starts_with('@')) || dotted;
@@ -86,19 +89,20 @@ impl Value {
             (Some(_), Some(_)) => 0.0,
             (None, None) if beside => 0.9,
             (None, None) => 0.4,
-            _ if beside => 0.6,
             _ => 0.0,
         }
     }
 }
 
-/// A number in words, as digits.
-fn numeral(word: &str) -> Option<&'static str> {
-    static NUMERALS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
-        let entries = lines(include_str!("words/numerals.txt")).filter_map(|line| line.split_once(':'));
-        entries.flat_map(|(number, words)| words.split_whitespace().map(move |word| (word, number))).collect()
-    });
-    NUMERALS.get(word).copied()
+/// Numbers in words, with their digits.
+static NUMERALS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| by_word(include_str!("words/numerals.txt")));
+
+/// Days and months, with one name for each.
+static CALENDAR: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| by_word(include_str!("words/calendar.txt")));
+
+fn by_word(list: &'static str) -> HashMap<&'static str, &'static str> {
+    let entries = lines(list).filter_map(|line| line.split_once(':'));
+    entries.flat_map(|(name, words)| words.split_whitespace().map(move |word| (word, name))).collect()
 }
 
 /// "6:40" is a time of day, "2024-05-20" a day.

@@ -34,6 +34,7 @@ pub(crate) type Dimension = u16;
 
 pub(crate) struct Words {
     stop: HashMap<&'static str, Languages>,
+    german: Languages,
     links: HashSet<&'static str>,
     /// The function words alone, which tell a language.
     grammar: HashMap<&'static str, Languages>,
@@ -45,8 +46,9 @@ pub(crate) struct Words {
     dimensions: Vec<&'static str>,
     phrases: AhoCorasick,
     classes: Vec<Vec<(Class, Languages)>>,
-    spaceless_names: AhoCorasick,
-    spaceless_meanings: Vec<(Option<u16>, Vec<u16>)>,
+    /// Concepts and contrasts of scripts without word borders, and those of several words.
+    named: AhoCorasick,
+    meanings: Vec<(Option<u16>, Vec<u16>)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,11 +128,11 @@ impl Words {
         }
 
         let mut concepts = HashMap::new();
-        let mut spaceless_words: Vec<(&'static str, Option<u16>, Vec<u16>)> = Vec::new();
+        let mut phrases_named: Vec<(String, Option<u16>, Vec<u16>)> = Vec::new();
         for (number, line) in lines(include_str!("words/concepts.txt")).enumerate() {
             for word in line.split_once(':').map_or("", |(_, words)| words).split_whitespace() {
-                if word.starts_with(spaceless) {
-                    spaceless_words.push((word, Some(number as u16), Vec::new()));
+                if word.starts_with(spaceless) || word.contains('_') {
+                    phrases_named.push((word.replace('_', " "), Some(number as u16), Vec::new()));
                 } else {
                     concepts.insert(word, number as u16);
                 }
@@ -144,10 +146,10 @@ impl Words {
         }
         for (word, groups) in &contrasts {
             if word.starts_with(spaceless) {
-                spaceless_words.push((word, None, groups.clone()));
+                phrases_named.push(((*word).to_owned(), None, groups.clone()));
             }
         }
-        spaceless_words.sort_unstable_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(&b.1)));
+        phrases_named.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut units = HashMap::new();
         let dimensions = lines(include_str!("words/units.txt")).filter_map(|line| Some(line.split_once(':')?.0)).collect();
         for (number, line) in lines(include_str!("words/units.txt")).enumerate() {
@@ -159,6 +161,7 @@ impl Words {
             by_language(include_str!("words/filler.txt")).flat_map(|(_, line)| line.split_whitespace()).map(str::to_lowercase).collect();
         Words {
             stop,
+            german: language("de"),
             links: by_language(include_str!("words/linkers.txt")).flat_map(|(_, line)| line.split_whitespace()).collect(),
             grammar,
             stop_chars,
@@ -169,8 +172,8 @@ impl Words {
             dimensions,
             phrases,
             classes: pairs.into_iter().map(|(_, classes)| classes).collect(),
-            spaceless_names: automaton(spaceless_words.iter().map(|(word, ..)| *word)),
-            spaceless_meanings: spaceless_words.into_iter().map(|(_, concept, groups)| (concept, groups)).collect(),
+            named: automaton(phrases_named.iter().map(|(word, ..)| word.as_str())),
+            meanings: phrases_named.into_iter().map(|(_, concept, groups)| (concept, groups)).collect(),
         }
     }
 
@@ -194,6 +197,11 @@ impl Words {
     /// Whether the word is a function word of any language.
     pub fn is_function(&self, word: &str) -> bool {
         self.grammar.contains_key(word)
+    }
+
+    /// Whether a text in these languages gives every noun a capital.
+    pub fn capitalises(&self, languages: Languages) -> bool {
+        languages == self.german
     }
 
     pub fn is_stop(&self, word: &str, languages: Languages) -> bool {
@@ -229,10 +237,11 @@ impl Words {
         self.units.get(word).copied()
     }
 
-    /// Concepts and contrasts named in a script without word borders, as `(word, concept, contrasts)`.
-    pub fn spaceless_named<'t>(&self, text: &'t str) -> impl Iterator<Item = (&'t str, Option<u16>, &[u16])> {
-        self.spaceless_names.find_overlapping_iter(text).map(move |found| {
-            let (concept, groups) = &self.spaceless_meanings[found.pattern().as_usize()];
+    /// Concepts and contrasts that are no single words of a spaced script, as `(text, concept, contrasts)`.
+    pub fn named<'t>(&self, text: &'t str) -> impl Iterator<Item = (&'t str, Option<u16>, &[u16])> {
+        let found = self.named.find_overlapping_iter(text).filter(|found| on_borders(text, found.start(), found.end()));
+        found.map(move |found| {
+            let (concept, groups) = &self.meanings[found.pattern().as_usize()];
             (&text[found.start()..found.end()], *concept, groups.as_slice())
         })
     }

@@ -20,7 +20,8 @@ pub(crate) const REST: f32 = 12.0;
 
 pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, open: bool, times: u32) -> f32 {
     let subject = &statement.subject;
-    if subject.filler || (subject.words.is_empty() && subject.values.is_empty()) {
+    let bare = subject.words.is_empty() && (subject.values.is_empty() || statement.speaker == Speaker::Assistant);
+    if subject.filler || bare {
         return 0.0;
     }
     let rarest = rarity.weight(0).max(0.1);
