@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::evidence::{floor, is_error};
-use super::words::pattern;
+use super::lists::pattern;
 use super::{Passage, Scope, Voice};
 
 pub(crate) struct Action<'t> {

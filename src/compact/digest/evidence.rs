@@ -6,8 +6,8 @@ use aho_corasick::AhoCorasick;
 use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
+use super::lists::{ascii, lines, pattern};
 use super::subjects::{Key, hash};
-use super::words::{ascii, lines, pattern};
 
 /// Bytes looked at from the beginning and from the end of an output. Errors stand at the end of most, at the beginning of some.
 const HEAD: usize = 24 * 1024;

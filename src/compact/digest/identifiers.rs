@@ -151,7 +151,7 @@ fn find<'t>(text: &'t str, found: &mut Vec<Found<'t>>) {
                 _ => (label, token, introduced),
             };
             if let Some(sort) = sort(value) {
-                let label = if key.len() < 24 && !words().is_function(&key.to_lowercase()) { key } else { "" };
+                let label = if key.len() < 24 && !words().look_up(&key.to_lowercase()).is_function() { key } else { "" };
                 found.push(Found { sort, text: value, label, keyed });
                 if found.len() > COUNTED {
                     return;

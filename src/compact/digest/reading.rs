@@ -1,13 +1,15 @@
 //! A sentence read token by token into its subject.
 
+use super::lists::Languages;
+use super::phrases;
 use super::subjects::{Key, Subject, TOKENS, Token, concept_key, hash, is_concept, stem};
 use super::values::{Kind, Value, opens, token_end};
-use super::words::{Languages, spaceless, words};
+use super::words::{spaceless, words};
 
 pub(crate) fn read(text: &str) -> Subject {
     let lower = text.to_lowercase();
     let languages = words().languages(&lower);
-    let marks = words().marks(&lower, languages);
+    let marks = phrases::marks(&lower, languages);
     let mut reader = Reader {
         subject: Subject { marks, unspaced: lower.chars().any(spaceless), ..Subject::default() },
         languages,
@@ -73,7 +75,7 @@ impl Reader {
         let mut rest = run;
         if let Some(waiting) = self.waiting.take() {
             let ends = run.char_indices().skip(1).map(|(at, _)| at).chain([run.len()]);
-            let unit = ends.take(3).filter_map(|end| words().unit(&run[..end]).map(|unit| (unit, end))).last();
+            let unit = ends.take(3).filter_map(|end| words().look_up(&run[..end]).unit.map(|unit| (unit, end))).last();
             if let Some((unit, end)) = unit {
                 self.subject.values[waiting].unit = Some(unit);
                 rest = &run[end..];
@@ -83,7 +85,7 @@ impl Reader {
             }
         }
         let known = words();
-        if !known.is_filler(run) {
+        if !known.look_up(run).filler {
             self.empty = false;
         }
         let mut before: Option<char> = None;
@@ -97,7 +99,7 @@ impl Reader {
                 let mut bytes = [0; 4];
                 let single = c.encode_utf8(&mut bytes);
                 self.subject.tokens.push(Token::Stop(hash(single)));
-                if known.links(single) && self.subject.head.is_none() {
+                if known.look_up(single).links && self.subject.head.is_none() {
                     self.subject.head = Some(self.subject.tokens.len());
                 }
                 (before, paired) = (None, false);
@@ -141,9 +143,9 @@ impl Reader {
         if token.is_empty() {
             return;
         }
-        let known = words();
         let lower = token.to_lowercase();
-        if let Some(mut value) = Value::read(token, &lower) {
+        let known = words().look_up(&lower);
+        if let Some(mut value) = Value::read(token, &lower, known) {
             value.before = self.last_word;
             self.empty = false;
             self.waiting = (value.kind == Kind::Number && value.unit.is_none()).then_some(self.subject.values.len());
@@ -158,7 +160,7 @@ impl Reader {
             self.subject.values.push(value);
             return;
         }
-        if let (Some(waiting), Some(unit)) = (self.waiting, known.unit(&lower)) {
+        if let (Some(waiting), Some(unit)) = (self.waiting, known.unit) {
             self.waiting = None;
             self.subject.values[waiting].unit = Some(unit);
             self.subject.tokens.push(Token::Stop(hash(&lower)));
@@ -172,22 +174,22 @@ impl Reader {
             self.subject.tokens.push(Token::Stop(hash(&article.to_lowercase())));
             return self.token(word, false);
         }
-        if !known.is_filler(&lower) {
-            self.empty &= known.is_stop(&lower, self.languages);
+        if !known.filler {
+            self.empty &= known.is_stop(self.languages);
         }
         let single = token.chars().count() == 1;
         let capital = token.chars().next().is_some_and(char::is_uppercase);
         // "the US limit" speaks of a country, "let us limit" of us.
         let acronym = (2..=5).contains(&token.len()) && token.chars().all(char::is_uppercase);
-        if known.is_stop(&lower, self.languages) && !(single && capital && !first) && !acronym {
+        if known.is_stop(self.languages) && !(single && capital && !first) && !acronym {
             self.subject.tokens.push(Token::Stop(hash(&lower)));
-            if known.links(&lower) && self.subject.head.is_none() && !self.subject.words.is_empty() {
+            if known.links && self.subject.head.is_none() && !self.subject.words.is_empty() {
                 self.subject.head = Some(self.subject.tokens.len());
             }
             return;
         }
-        let key = stem(&lower);
-        for group in known.contrasts(&lower) {
+        let key = known.concept.map_or_else(|| stem(&lower), concept_key);
+        for group in &known.contrasts {
             self.subject.contrasts.push((*group, key));
         }
         let label = single && (capital || token.chars().all(|c| c.is_ascii_digit()));
@@ -210,11 +212,9 @@ impl Reader {
 
     /// Concepts and contrasts of scripts without word borders, and those of several words.
     fn phrases(&mut self, lower: &str) {
-        for (word, concept, groups) in words().named(lower) {
-            if let Some(number) = concept {
-                self.subject.words.push(concept_key(number));
-            }
-            self.subject.contrasts.extend(groups.iter().map(|group| (*group, hash(word))));
+        for named in phrases::named(lower) {
+            self.subject.words.extend(named.concept.map(concept_key));
+            self.subject.contrasts.extend(named.contrasts.iter().map(|group| (*group, hash(named.text))));
         }
     }
 
@@ -231,7 +231,7 @@ impl Reader {
             value.last = subject.tokens[last] == Token::Value(value.norm);
         }
         subject.question = text.trim_end_matches(['"', '\'', ')', '”', '*', ' ']).ends_with(['?', '？', '؟']) || asks_in_words(lower);
-        subject.filler = self.empty || words().is_filler(lower.trim_matches(|c: char| !c.is_alphanumeric()));
+        subject.filler = self.empty || words().look_up(lower.trim_matches(|c: char| !c.is_alphanumeric())).filler;
         subject
     }
 }

@@ -57,6 +57,9 @@ pub(crate) fn resolve(extracted: Extracted, scope: &Scope, budget: usize) -> Rec
     Records { messages: places.len() + merged, list }
 }
 
+/// Bytes of a sentence that is not worth shortening.
+const SHORT: usize = 60;
+
 fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: &Rarity, pressed: bool, list: &mut Vec<Record>) {
     let kept: HashSet<Key> = statements.iter().filter(|s| s.kept).map(|s| fingerprint(&s.text)).collect();
     let last_report = statements.iter().rposition(|s| s.report && s.speaker == Speaker::Assistant && !s.earlier);
@@ -89,7 +92,7 @@ fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: 
         };
         let whole = one_line(&statement.text, 1_200);
         let whole = if stale.is_empty() { whole } else { without(&whole, &stale) };
-        let forms = match pressed.then(|| shorten::shortened(&whole, rarity)).flatten() {
+        let forms = match (pressed && whole.len() >= SHORT).then(|| shorten::shortened(&whole, rarity)).flatten() {
             Some(short) => vec![short, whole],
             None => vec![whole],
         };

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use super::evidence::{Shape, shape_of_any};
-use super::words::{lines, spaceless, words};
+use super::lists::lines;
+use super::words::{spaceless, words};
 
 /// Part of a message.
 #[derive(Debug)]
@@ -183,8 +184,10 @@ fn abbreviated(before: &str, small: bool) -> bool {
     let list_number = before.trim_start_matches(['*', '-', ' ']).len() <= 3 && letters > 0 && word.chars().all(|c| c.is_ascii_digit());
     let initial = letters == 1 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c));
     let dotted = word.contains('.') && word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '.');
-    let short =
-        small && letters <= 2 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c)) && !words().is_function(&word.to_lowercase());
+    let short = small
+        && letters <= 2
+        && word.chars().all(|c| c.is_alphabetic() && !spaceless(c))
+        && !words().look_up(&word.to_lowercase()).is_function();
     list_number || initial || dotted || short || KNOWN.contains(&word.to_lowercase().as_str())
 }
 

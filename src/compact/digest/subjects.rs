@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
+use super::phrases::Marks;
 use super::reading;
 use super::values::Value;
-use super::words::{Marks, words};
 
 /// A word, name, pair of characters or value, by hash.
 pub(crate) type Key = u64;
@@ -108,9 +108,6 @@ pub(crate) fn is_concept(key: Key) -> bool {
 
 /// Inflection lies in endings, so the beginning of a word stands for it.
 pub(crate) fn stem(word: &str) -> Key {
-    if let Some(number) = words().concept(word) {
-        return concept_key(number);
-    }
     let plain = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
     let plain = if plain.len() > 3 { plain.strip_suffix('s').unwrap_or(plain) } else { plain };
     let end = plain.char_indices().nth(6).map_or(plain.len(), |(at, _)| at);

@@ -284,8 +284,12 @@ fn contrasts(old: &Subject, new: &Subject) -> bool {
 fn other_names(old: &Subject, new: &Subject) -> bool {
     let named = |a: &Subject, b: &Subject| a.names.iter().any(|key| !b.has_word(*key));
     let maybe = |a: &Subject, b: &Subject| a.capitals.iter().any(|key| !b.has_word(*key));
-    let (old_named, new_named) = (named(old, new), named(new, old));
-    (old_named || new_named) && (old_named || maybe(old, new)) && (new_named || maybe(new, old))
+    match (named(old, new), named(new, old)) {
+        (true, true) => true,
+        (true, false) => maybe(new, old),
+        (false, true) => maybe(old, new),
+        (false, false) => false,
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,7 @@
 //! Numbers, codes, dates and addresses in a sentence, each with what it measures where the sentence says so.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use super::subjects::{Key, hash};
-use super::words::{Dimension, lines, spaceless, words};
+use super::words::{Dimension, Word, spaceless, words};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -30,17 +27,17 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// The value that a token is; `lower` is the token in lower case.
-    pub fn read(token: &str, lower: &str) -> Option<Value> {
+    /// The value that a token is; `lower` is the token in lower case, `known` what is known of that.
+    pub fn read(token: &str, lower: &str, known: &Word) -> Option<Value> {
         let digits = token.bytes().filter(u8::is_ascii_digit).count();
         let mut value =
             Value { norm: hash(lower), kind: Kind::Code, weight: token.len().min(255) as u8, unit: None, before: 0, after: 0, last: false };
         let separators = token.contains('/') || token.contains('\\') || token.contains('@');
         if digits == 0 {
-            if let Some(number) = NUMERALS.get(lower) {
+            if let Some(number) = known.numeral {
                 return Some(Value { norm: hash(number), kind: Kind::Number, weight: number.len() as u8, ..value });
             }
-            if let Some(day) = CALENDAR.get(lower) {
+            if let Some(day) = known.day {
                 return Some(Value { norm: hash(day), kind: Kind::Number, weight: 1, unit: words().dimension("date"), ..value });
             }
             let dotted = token.split('.').count() > 1 && token.split('.').all(|p| !p.is_empty()) && token.len() > 3;
@@ -55,8 +52,8 @@ impl Value {
         let prefix = &unsigned[..unsigned.len() - amount.len()];
         let number_end = amount.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '\'') || gap(c))).unwrap_or(amount.len());
         let (number, suffix) = amount.split_at(number_end);
-        let prefixed = words().unit(&prefix.to_lowercase());
-        let suffixed = words().unit(&suffix.to_lowercase());
+        let prefixed = unit(prefix);
+        let suffixed = unit(suffix);
         let plain = (prefix.is_empty() || prefixed.is_some())
             && (suffix.is_empty() || suffixed.is_some() || matches!(suffix, "k" | "K" | "m" | "M" | "x"));
         if plain && number.matches('.').count() <= 1 && !token.starts_with('#') {
@@ -94,15 +91,8 @@ impl Value {
     }
 }
 
-/// Numbers in words, with their digits.
-static NUMERALS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| by_word(include_str!("words/numerals.txt")));
-
-/// Days and months, with one name for each.
-static CALENDAR: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| by_word(include_str!("words/calendar.txt")));
-
-fn by_word(list: &'static str) -> HashMap<&'static str, &'static str> {
-    let entries = lines(list).filter_map(|line| line.split_once(':'));
-    entries.flat_map(|(name, words)| words.split_whitespace().map(move |word| (word, name))).collect()
+fn unit(text: &str) -> Option<Dimension> {
+    if text.is_empty() { None } else { words().look_up(&text.to_lowercase()).unit }
 }
 
 /// "6:40" is a time of day, "2024-05-20" a day.
