@@ -23,6 +23,9 @@ pub(crate) struct Marks {
     /// Distinct phrases of decision, finding, plan or progress.
     pub decision: u8,
     pub ask: bool,
+    pub permission: bool,
+    /// The sentence begins with a condition.
+    pub condition: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,9 +37,11 @@ pub(crate) enum Class {
     Additive,
     Decision,
     Ask,
+    Permission,
+    Condition,
 }
 
-const LISTS: [(Class, &str); 7] = [
+const LISTS: [(Class, &str); 9] = [
     (Class::Binding, include_str!("words/binding.txt")),
     (Class::Negation, include_str!("words/negation.txt")),
     (Class::Change, include_str!("words/change.txt")),
@@ -44,6 +49,8 @@ const LISTS: [(Class, &str); 7] = [
     (Class::Additive, include_str!("words/additive.txt")),
     (Class::Decision, include_str!("words/decision.txt")),
     (Class::Ask, include_str!("words/ask.txt")),
+    (Class::Permission, include_str!("words/permission.txt")),
+    (Class::Condition, include_str!("words/condition.txt")),
 ];
 
 /// All phrases with their class and languages.
@@ -98,6 +105,8 @@ pub(crate) fn marks(text: &str, languages: Languages) -> Marks {
                 Class::Additive => marks.additive = true,
                 Class::Decision => marks.decision += 1,
                 Class::Ask => marks.ask = true,
+                Class::Permission => marks.permission = true,
+                Class::Condition => marks.condition |= !text[..found.start()].contains(char::is_alphanumeric),
             }
         }
     }

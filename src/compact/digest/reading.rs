@@ -60,7 +60,7 @@ impl Reader {
                 self.token(&text[start..end], first);
                 first = false;
             } else {
-                if matches!(c, ':' | '：' | '=') && self.subject.head.is_none() && !self.subject.tokens.is_empty() {
+                if matches!(c, ':' | '：' | '—') && self.subject.head.is_none() && !self.subject.tokens.is_empty() {
                     self.subject.head = Some(self.subject.tokens.len());
                 }
                 // A new clause may begin with a capital that names nothing.

@@ -79,7 +79,7 @@ fn clauses(text: &str) -> Vec<&str> {
     while let Some((at, c)) = chars.next() {
         let wide = matches!(c, '，' | '、' | '；' | '：' | '—' | '–' | '،');
         let narrow = matches!(c, ',' | ';' | ':' | '(' | ')' | '-') && chars.peek().is_some_and(|(_, next)| next.is_whitespace())
-            || (c == '(' && at > 0);
+            || (c == '(' && text[..at].ends_with(' '));
         let narrow = narrow && (c != '-' || text[..at].ends_with(' '));
         if !(wide || narrow) {
             continue;

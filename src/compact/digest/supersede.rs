@@ -164,10 +164,11 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
     }
     let echo = earlier.speaker == Speaker::User && later.speaker == Speaker::Assistant;
     let alone = if echo && !new.values.is_empty() { 0.6 } else { 0.9 };
-    if new_values.is_empty() && !flipped && !contrast && of_new >= alone && !announced {
+    let heard = earlier.speaker == Speaker::User || later.speaker == Speaker::Assistant;
+    if heard && new_values.is_empty() && !flipped && !contrast && of_new >= alone && !announced {
         return Some(Relation::Contained);
     }
-    if new.question || echo {
+    if new.question || new.marks.condition || echo {
         return None;
     }
     let outgoing: Vec<&Value> = if swaps { old.values.iter().collect() } else { old_values.clone() };
@@ -203,8 +204,9 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
         return None;
     }
     // Two codes or paths are two things unless something says otherwise, and so are several numbers at once.
-    let number = outgoing.iter().any(|a| a.kind == Kind::Number) && new_values.iter().any(|b| b.kind == Kind::Number);
-    let predicate = old_values.iter().any(|a| a.last) && new_values.iter().any(|b| b.last) && aligned.ratio >= 0.5;
+    let kinds = |kind: Kind| outgoing.iter().any(|a| a.kind == kind) && new_values.iter().any(|b| b.kind == kind);
+    let number = kinds(Kind::Number);
+    let predicate = old_values.iter().any(|a| a.last) && new_values.iter().any(|b| b.last) && old.head.is_some() && aligned.ratio >= 0.5;
     if !(number || swaps || predicate || (announced && of_old >= 0.75)) {
         return None;
     }
@@ -229,7 +231,7 @@ fn reworded(old: &Subject, new: &Subject, of_old: f32, of_new: f32, no_value_los
         return false;
     }
     let aligned = Alignment::of(old, new);
-    let turned = old.marks.negation && !new.marks.negation && of_old >= 0.7;
+    let turned = old.marks.negation && !new.marks.negation && new.marks.permission && of_old >= 0.7;
     let alike = most >= 0.6 || (aligned.ratio >= 0.5 && most >= 0.38);
     let taken_back = new.marks.retract && alike && (no_value_lost || of_old >= 0.8) && of_new < 1.0;
     let other_end = new.marks.change && aligned.substituted(false) && aligned.substitutions == 1 && of_old >= 0.5 && !contrast;

@@ -82,7 +82,9 @@ impl Words {
         }
         // What turns or changes a statement is grammar as well, not what it is about.
         let turning = phrases::listed().filter(|(class, _, phrase)| {
-            !matches!(class, Class::Binding | Class::Decision) && !phrase.contains(' ') && !phrase.starts_with(spaceless)
+            !matches!(class, Class::Binding | Class::Decision | Class::Permission)
+                && !phrase.contains(' ')
+                && !phrase.starts_with(spaceless)
         });
         for (_, languages, phrase) in turning {
             word(phrase, &mut |w| w.stop |= languages);

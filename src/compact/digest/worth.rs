@@ -37,7 +37,9 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
         }
         Speaker::Assistant => {
             let said = 0.1 + 0.4 * novelty * amount + 0.45 * f32::from(marks.decision.min(3)) + 0.45 * values + 0.2 * names;
-            7.0 * said * if statement.report { 1.0 } else { 0.7 }
+            // What leads over to a call or a list says little itself.
+            let leads = if statement.text.ends_with([':', '：']) { 0.5 } else { 1.0 };
+            7.0 * said * leads * if statement.report { 1.0 } else { 0.6 }
         }
     };
     if subject.question {
