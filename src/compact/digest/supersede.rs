@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::alignment::Alignment;
+use super::shorten;
 use super::stale::Stale;
 use super::statements::{Speaker, Statement};
 use super::subjects::{Key, Rarity, Subject, Token, is_concept};
@@ -176,7 +177,7 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
     if strength == 0.0 {
         return reworded(old, new, of_old, of_new, old_values.is_empty(), contrast).then_some(Relation::Replaces);
     }
-    if flipped && new.marks.negation && !swaps && !new.marks.retract {
+    if flipped && new.marks.negation && !swaps && !new.marks.retract && denied(&later.text, &new_values) {
         return None;
     }
     let mut bar = 0.58;
@@ -215,6 +216,12 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
     }
     bar -= if aligned.ratio >= 0.7 { ALIKE } else { 0.0 };
     if likeness >= bar { Some(Relation::Replaces) } else { quantity.then_some(Relation::Quantity(likeness)) }
+}
+
+/// Whether a negation stands in every clause that names one of the values: "do not raise it to 10".
+fn denied(text: &str, values: &[&Value]) -> bool {
+    let clauses = shorten::clauses(text).into_iter().map(Subject::of);
+    clauses.filter(|clause| values.iter().any(|v| clause.has_value(v.norm))).all(|clause| clause.marks.negation)
 }
 
 /// No number changes: only a statement that takes something back, or says something else of the very same thing, replaces.
@@ -330,6 +337,7 @@ mod tests {
         check("Keep batches at most 500 rows.", "Let's cap the batch size to 250 rows.");
         check("API responses must stay under 200 ms.", "Relax the API latency: responses may take 350 ms now.");
         check("Retry the payment call at most 3 times.", "Actually, make that 5 retries for the payment call.");
+        check("Opening day is the 3rd of May.", "The mayor can't make it, so opening day is the 17th of May.");
         check("Use tabs for indentation.", "Use spaces for indentation instead.");
         check("Die Obergrenze für Anfragen liegt bei 100 pro Minute.", "Die Obergrenze für Anfragen liegt jetzt bei 250 pro Minute.");
         check("Le budget du projet est de 4000 euros.", "Finalement, le budget du projet passe à 5500 euros.");

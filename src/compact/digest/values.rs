@@ -55,7 +55,10 @@ impl Value {
         let prefixed = unit(prefix);
         let suffixed = unit(suffix);
         let plain = (prefix.is_empty() || prefixed.is_some())
-            && (suffix.is_empty() || suffixed.is_some() || matches!(suffix, "k" | "K" | "m" | "M" | "x"));
+            && (suffix.is_empty()
+                || suffixed.is_some()
+                || matches!(suffix, "k" | "K" | "m" | "M" | "x")
+                || ORDINALS.contains(&suffix.trim_start_matches('-')));
         if plain && number.matches('.').count() <= 1 && !token.starts_with('#') {
             let canonical = canonical(number);
             let scaled = if matches!(suffix, "k" | "K") { format!("{canonical}000") } else { canonical };
@@ -110,6 +113,9 @@ fn moment(token: &str) -> Option<&'static str> {
     let day = parts.len() == 3 && parts.iter().all(|part| digits(part, 1..=4)) && parts.iter().filter(|part| part.len() == 4).count() == 1;
     day.then_some("date")
 }
+
+/// Endings of a number that counts places: "3rd".
+const ORDINALS: [&str; 17] = ["st", "nd", "rd", "th", "er", "re", "e", "ème", "º", "ª", "°", "й", "я", "е", "го", "му", "ой"];
 
 /// A space inside a number: "12 500", "+351 912 555 014".
 fn gap(c: char) -> bool {
