@@ -93,7 +93,7 @@ pub(crate) fn identifiers<'t>(scope: &'t Scope<'t>) -> Vec<Identifier<'t>> {
                 Sort::Amount | Sort::Date => -0.8,
             };
             // Code is full of names with digits; where nobody speaks of one and nothing introduces it, it is a detail of that code.
-            if key.0 == Sort::Ticket && !entry.spoken && !entry.keyed && key.1.contains('_') {
+            if key.0 == Sort::Ticket && !entry.spoken && !entry.keyed && !key.1.contains('-') {
                 return None;
             }
             let worth = base

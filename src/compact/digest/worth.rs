@@ -33,7 +33,9 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
     let mut worth = match statement.speaker {
         Speaker::User => {
             let duty = 0.6 * f32::from(marks.binding.min(3)) + if marks.negation { 0.4 } else { 0.0 };
-            10.0 * (0.5 + 0.8 * novelty * amount + duty + 0.7 * values + 0.3 * names + if updates { 1.0 } else { 0.0 })
+            // What leads over to something pasted says little without it.
+            let leads = if subject.values.is_empty() && statement.text.ends_with([':', '：']) { 0.5 } else { 1.0 };
+            10.0 * leads * (0.5 + 0.8 * novelty * amount + duty + 0.7 * values + 0.3 * names + if updates { 1.0 } else { 0.0 })
         }
         Speaker::Assistant => {
             let said = 0.1 + 0.4 * novelty * amount + 0.45 * f32::from(marks.decision.min(3)) + 0.45 * values + 0.2 * names;
