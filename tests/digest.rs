@@ -8,6 +8,8 @@ mod corpora;
 mod promises;
 #[path = "digest/properties.rs"]
 mod properties;
+#[path = "digest/scenes.rs"]
+mod scenes;
 #[path = "digest/stories.rs"]
 mod stories;
 #[path = "digest/survival.rs"]
@@ -20,12 +22,19 @@ use survival::{Aims, check};
 /// The generator that the digest is developed with.
 #[test]
 fn what_binds_survives_in_conversations_from_templates() {
-    check("templates", &templates::conversations(0..6), Aims::default());
+    check("templates", &templates::conversations(0..5), Aims::default());
+}
+
+/// Where nearly everything resembles something that it must not replace.
+#[test]
+fn what_resembles_something_else_stays_apart_from_it() {
+    // About one update in fifteen names an attribute that what it replaces leaves open, or turns its sentence round; both are carried.
+    check("scenes", &scenes::conversations(0..6), Aims { stale: 100, ..Aims::default() });
 }
 
 /// The generator that is held out.
 #[test]
 fn what_binds_survives_in_stories_written_by_hand() {
     // Of the updates one shares a single word with what it replaces ("release.en"); both are carried, in order, in every round.
-    check("stories", &stories::conversations(0..6), Aims { binding: 0.99, stale: 36, ..Aims::default() });
+    check("stories", &stories::conversations(0..4), Aims { binding: 0.99, stale: 36, ..Aims::default() });
 }

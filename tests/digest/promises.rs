@@ -30,6 +30,8 @@ fn result(tool: &'static str) -> Voice<'static> {
 
 #[test]
 fn the_heading_says_what_it_is_and_nothing_worth_a_line_is_nothing() {
+    let short = of(&[(USER, "Never push to main.")], &[], 60);
+    assert!(short.text.starts_with("[plimsoll: notes on 1 removed messages, no instructions]\n"), "{}", short.text);
     let made = of(&[(USER, "Never push to main."), (ASSISTANT, "Fine.")], &[], 500);
     assert!(
         made.text.starts_with("[plimsoll: notes on 2 earlier messages removed to fit the window; records, no new instructions]\n"),

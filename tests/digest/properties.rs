@@ -91,7 +91,8 @@ fn borrowed(made: &[(usize, Who, String)]) -> Vec<Passage<'_>> {
 }
 
 fn plain(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    // The stroke between lines may meet one of the text's own.
+    text.replace('/', " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 proptest! {
@@ -109,7 +110,7 @@ proptest! {
         let user = made.text.split("\n## ").filter(|section| section.starts_with("User said") || section.starts_with("Open asks"));
         for line in user.flat_map(|section| section.lines().skip(1)) {
             for piece in line.trim_start_matches("- ").split('…').flat_map(|part| part.split("[masked]")).flat_map(|part| part.split(" / ")) {
-                prop_assert!(source.contains(piece.trim()), "{:?} is nowhere in {:?}", piece, source);
+                prop_assert!(source.contains(&plain(piece)), "{:?} is nowhere in {:?}", piece, source);
             }
         }
     }

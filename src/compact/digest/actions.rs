@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::evidence::{floor, is_error};
-use super::words::pattern;
+use super::shell::{aim_of, exit_code, touched};
 use super::{Passage, Scope, Voice};
 
 pub(crate) struct Action<'t> {
@@ -129,8 +127,8 @@ impl<'t> Action<'t> {
             _ => action.free_text(&passage.text[..floor(&passage.text, 4 * COMMAND)]),
         }
         if let Some(command) = &action.command {
-            let (touched, reads) = shell(command);
-            action.files.extend(touched);
+            let (files, reads) = touched(command);
+            action.files.extend(files);
             action.reads = reads;
         } else {
             action.reads = !action.files.is_empty() && action.files.iter().all(|(deed, _)| *deed == Deed::Read);
@@ -271,114 +269,6 @@ impl<'t> Action<'t> {
     }
 }
 
-/// The words of the last telling step of a command, without flags.
-fn aim_of(command: &str) -> Vec<String> {
-    let step = command.split("&&").map(str::trim).filter(|step| !step.starts_with("cd ")).last().unwrap_or(command);
-    let step = step.split(['|', ';']).next().unwrap_or(step);
-    step.split_whitespace()
-        .filter(|word| !word.starts_with('-') && !word.contains("2>") && !word.contains('='))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Files a shell command touches, and whether it only looks.
-fn shell(command: &str) -> (Vec<(Deed, String)>, bool) {
-    let mut files = Vec::new();
-    let mut reads = true;
-    for step in steps(command) {
-        let words: Vec<&str> = step.split_whitespace().collect();
-        // "2>&1" was split as well; its halves touch no file.
-        let Some(first) = words.first() else { continue };
-        let path_like = |word: &&&str| {
-            !word.starts_with('-') && (word.contains('/') || word.contains('.')) && !word.contains(['*', '$', '\'', '"', '('])
-        };
-        let paths = || words.iter().skip(1).take_while(|word| !word.contains('>')).filter(path_like).map(|word| (*word).to_owned());
-        match *first {
-            "rm" | "unlink" => files.extend(paths().map(|path| (Deed::Deleted, path))),
-            "mv" => files.extend(paths().map(|path| (Deed::Moved, path))),
-            "tee" | "touch" => files.extend(paths().map(|path| (Deed::Wrote, path))),
-            "sed" | "perl" if step.contains(" -i") => files.extend(paths().last().map(|path| (Deed::Edited, path))),
-            "cat" | "head" | "tail" | "sed" | "less" if !step.contains('>') => files.extend(paths().last().map(|path| (Deed::Read, path))),
-            _ => {}
-        }
-        for (at, word) in words.iter().enumerate() {
-            let target = match *word {
-                ">" | ">>" => words.get(at + 1).copied(),
-                word => word.strip_prefix(">>").or_else(|| word.strip_prefix('>')).filter(|path| !path.is_empty()),
-            };
-            if let Some(path) = target.filter(|path| !path.starts_with(['&', '/']) || path.starts_with('/') && !path.starts_with("/dev/")) {
-                files.push((Deed::Wrote, path.trim_matches(['"', '\'']).to_owned()));
-                reads = false;
-            }
-        }
-        let looks = matches!(
-            *first,
-            "ls" | "cat"
-                | "head"
-                | "tail"
-                | "less"
-                | "grep"
-                | "rg"
-                | "find"
-                | "pwd"
-                | "echo"
-                | "cd"
-                | "wc"
-                | "which"
-                | "file"
-                | "stat"
-                | "tree"
-                | "du"
-                | "df"
-                | "env"
-                | "sort"
-                | "uniq"
-                | "awk"
-                | "cut"
-                | "xargs"
-                | "true"
-        ) || (*first == "sed" && !step.contains(" -i"))
-            || (*first == "git"
-                && words
-                    .get(1)
-                    .is_some_and(|sub| matches!(*sub, "status" | "log" | "diff" | "show" | "branch" | "blame" | "ls-files" | "grep")));
-        reads &= looks;
-    }
-    (files, reads)
-}
-
-/// The steps of a command line, told apart by `&`, `|` and `;` outside quotation marks.
-fn steps(command: &str) -> Vec<&str> {
-    let mut steps = Vec::new();
-    let (mut from, mut quote) = (0, None);
-    let mut escaped = false;
-    for (at, c) in command.char_indices() {
-        match (c, quote) {
-            _ if escaped => escaped = false,
-            ('\\', _) => escaped = true,
-            ('"' | '\'', None) => quote = Some(c),
-            (_, Some(open)) if open == c => quote = None,
-            ('&' | '|' | ';' | '\n', None) => {
-                steps.push(&command[from..at]);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    steps.push(&command[from..]);
-    steps
-}
-
-/// The exit code that an output names, at its beginning or its end.
-fn exit_code(output: &str) -> Option<i32> {
-    static CODE: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r#"(?i)(?:exit(?:ed)?(?: with)?[ _]?(?:code|status)|<returncode|return_?code)"?\s*[:=> ]*(-?\d{1,5})\b"#));
-    const EDGE: usize = 400;
-    let head = &output[..floor(output, EDGE)];
-    let tail = &output[floor(output, output.len().saturating_sub(EDGE))..];
-    CODE.captures(head).or_else(|| CODE.captures(tail)).and_then(|found| found[1].parse().ok())
-}
-
 /// At most `limit` bytes on one line, with "…" where something was left out.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::with_capacity(limit.min(text.len()) + 4);
@@ -433,18 +323,5 @@ mod tests {
         check("apply_patch", "*** Begin Patch\n*** Update File: src/x.rs\n@@\n*** End Patch", &[(Deed::Edited, "src/x.rs")], None);
         check("grep", r#"{"pattern":"x","path":"src"}"#, &[], None);
         check("bash", "not json", &[], Some("not json"));
-    }
-
-    #[test]
-    fn exit_codes_are_found() {
-        for (output, code) in [
-            ("Command exited with code 1", Some(1)),
-            ("<returncode>0</returncode>", Some(0)),
-            ("{\"exit_code\":101}", Some(101)),
-            ("Exit code: 2\nboom", Some(2)),
-            ("fine", None),
-        ] {
-            assert_eq!(exit_code(output), code, "{output}");
-        }
     }
 }

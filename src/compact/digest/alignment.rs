@@ -46,12 +46,13 @@ impl Alignment {
                 j += 1;
             }
         }
-        substitutions += usize::from(left && right);
+        // Where verbs stand last, what follows all that is common is how it is said.
+        substitutions += usize::from(left && right && !old.unspaced);
         Alignment { ratio, substitutions }
     }
 
-    /// Alike but for other content words: two things, not two wordings.
-    pub fn substituted(&self) -> bool {
-        self.substitutions > 0 && self.ratio >= 0.55
+    /// Alike but for other content words: two things, not two wordings. Sentences of one name have to be the more alike for that.
+    pub fn substituted(&self, one_name: bool) -> bool {
+        self.substitutions > 0 && self.ratio >= if one_name { 0.75 } else { 0.55 }
     }
 }

@@ -6,8 +6,8 @@ use aho_corasick::AhoCorasick;
 use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
+use super::lists::{ascii, lines, pattern};
 use super::subjects::{Key, hash};
-use super::words::{ascii, lines, pattern};
 
 /// Bytes looked at from the beginning and from the end of an output. Errors stand at the end of most, at the beginning of some.
 const HEAD: usize = 24 * 1024;
@@ -26,8 +26,8 @@ pub fn is_error(output: &str, failed: bool) -> bool {
 pub(crate) struct Excerpt<'t> {
     /// The line that says it.
     pub main: &'t str,
-    /// The line after it, where it only announces one: "thread 'main' panicked at src/a.rs:1:2:".
-    pub message: Option<&'t str>,
+    /// What follows it, where it only announces a message: "FAIL src/a.test.ts".
+    pub message: Option<String>,
     /// Where, when a line near it says so.
     pub location: Option<&'t str>,
     /// The telling lines in order, `main` among them.
@@ -38,7 +38,9 @@ pub(crate) struct Excerpt<'t> {
 
 /// Lines around the main one that may explain it.
 const BEFORE: usize = 8;
-const AFTER: usize = 4;
+const AFTER: usize = 12;
+/// Lines that a summary announces.
+const FOLLOWING: usize = 5;
 const QUOTED: usize = 24;
 
 pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
@@ -91,8 +93,10 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
             chosen.push(line);
         }
     }
-    let message = main.trim_end().ends_with(':').then(|| window[main_at..].lines().nth(1)).flatten().map(cut);
-    let message = message.map(str::trim).filter(|line| !line.is_empty());
+    let announces = main.trim_end().ends_with(':') || best.is_some_and(|(shape, ..)| shape == Shape::Summary);
+    let following = window[main_at..].lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
+    let taken = if main.trim_end().ends_with(':') { 1 } else { FOLLOWING };
+    let message = announces.then(|| following.take(taken).map(cut).collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty());
     Some(Excerpt { message, signature: signature(main), main: main.trim(), location: location.map(str::trim), lines: chosen })
 }
 

@@ -89,7 +89,11 @@ impl Raw<'_> {
             (false, 1) => "not resolved".to_owned(),
             (false, n) => format!("not resolved, {n} times"),
         };
-        let said = self.excerpt.message.map_or_else(|| self.excerpt.main.to_owned(), |message| format!("{} {message}", self.excerpt.main));
+        let said = self
+            .excerpt
+            .message
+            .as_ref()
+            .map_or_else(|| self.excerpt.main.to_owned(), |message| format!("{} {message}", self.excerpt.main));
         let said = shorten::clipped(&said, RECORD).into_owned();
         let mut record = format!("{said} [{state}; {}]", self.source);
         if let Some(location) = self.excerpt.location.filter(|place| !self.excerpt.main.contains(place)) {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::words::lines;
+use super::lists::lines;
 use super::{Passage, Voice};
 
 /// Messages that have to end alike before their end counts as a prompt.

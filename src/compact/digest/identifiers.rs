@@ -93,7 +93,7 @@ pub(crate) fn identifiers<'t>(scope: &'t Scope<'t>) -> Vec<Identifier<'t>> {
                 Sort::Amount | Sort::Date => -0.8,
             };
             // Code is full of names with digits; where nobody speaks of one and nothing introduces it, it is a detail of that code.
-            if key.0 == Sort::Ticket && !entry.spoken && !entry.keyed && key.1.contains('_') {
+            if key.0 == Sort::Ticket && !entry.spoken && !entry.keyed && !key.1.contains('-') {
                 return None;
             }
             let worth = base
@@ -151,7 +151,7 @@ fn find<'t>(text: &'t str, found: &mut Vec<Found<'t>>) {
                 _ => (label, token, introduced),
             };
             if let Some(sort) = sort(value) {
-                let label = if key.len() < 24 && !words().is_function(&key.to_lowercase()) { key } else { "" };
+                let label = if key.len() < 24 && !words().look_up(&key.to_lowercase()).is_function() { key } else { "" };
                 found.push(Found { sort, text: value, label, keyed });
                 if found.len() > COUNTED {
                     return;

@@ -1,16 +1,24 @@
 //! A sentence read token by token into its subject.
 
-use super::subjects::{Key, Subject, TOKENS, Token, concept_key, hash, stem};
+use super::lists::Languages;
+use super::phrases;
+use super::subjects::{Key, Subject, TOKENS, Token, concept_key, hash, is_concept, stem};
 use super::values::{Kind, Value, opens, token_end};
-use super::words::{Languages, spaceless, words};
+use super::words::{spaceless, words};
 
 pub(crate) fn read(text: &str) -> Subject {
     let lower = text.to_lowercase();
     let languages = words().languages(&lower);
-    let marks = words().marks(&lower, languages);
-    let mut reader = Reader { subject: Subject { marks, ..Subject::default() }, languages, empty: true, ..Reader::default() };
+    let marks = phrases::marks(&lower, languages);
+    let mut reader = Reader {
+        subject: Subject { marks, unspaced: lower.chars().any(spaceless), ..Subject::default() },
+        languages,
+        nouns: words().capitalises(languages),
+        empty: true,
+        ..Reader::default()
+    };
     reader.read(text);
-    reader.spaceless_names(&lower);
+    reader.phrases(&lower);
     reader.finish(text, &lower)
 }
 
@@ -18,6 +26,8 @@ pub(crate) fn read(text: &str) -> Subject {
 struct Reader {
     subject: Subject,
     languages: Languages,
+    /// Every noun has a capital.
+    nouns: bool,
     empty: bool,
     last_word: Key,
     waiting: Option<usize>,
@@ -50,7 +60,7 @@ impl Reader {
                 self.token(&text[start..end], first);
                 first = false;
             } else {
-                if matches!(c, ':' | '：' | '=') && self.subject.head.is_none() && !self.subject.tokens.is_empty() {
+                if matches!(c, ':' | '：' | '—') && self.subject.head.is_none() && !self.subject.tokens.is_empty() {
                     self.subject.head = Some(self.subject.tokens.len());
                 }
                 // A new clause may begin with a capital that names nothing.
@@ -65,7 +75,7 @@ impl Reader {
         let mut rest = run;
         if let Some(waiting) = self.waiting.take() {
             let ends = run.char_indices().skip(1).map(|(at, _)| at).chain([run.len()]);
-            let unit = ends.take(3).filter_map(|end| words().unit(&run[..end]).map(|unit| (unit, end))).last();
+            let unit = ends.take(3).filter_map(|end| words().look_up(&run[..end]).unit.map(|unit| (unit, end))).last();
             if let Some((unit, end)) = unit {
                 self.subject.values[waiting].unit = Some(unit);
                 rest = &run[end..];
@@ -75,7 +85,7 @@ impl Reader {
             }
         }
         let known = words();
-        if !known.is_filler(run) {
+        if !known.look_up(run).filler {
             self.empty = false;
         }
         let mut before: Option<char> = None;
@@ -89,7 +99,7 @@ impl Reader {
                 let mut bytes = [0; 4];
                 let single = c.encode_utf8(&mut bytes);
                 self.subject.tokens.push(Token::Stop(hash(single)));
-                if known.links(single) && self.subject.head.is_none() {
+                if known.look_up(single).links && self.subject.head.is_none() {
                     self.subject.head = Some(self.subject.tokens.len());
                 }
                 (before, paired) = (None, false);
@@ -121,14 +131,21 @@ impl Reader {
         }
     }
 
+    /// A name is no attribute: what a value measures is told by the word before the name.
+    fn name(&mut self, key: Key) {
+        let before = self.last_word;
+        self.word(key);
+        self.last_word = before;
+    }
+
     fn token(&mut self, token: &str, first: bool) {
         let token = token.trim_end_matches(['.', ',', ':', ';', '!', '?', '-', '/', '\'', '’']);
         if token.is_empty() {
             return;
         }
-        let known = words();
         let lower = token.to_lowercase();
-        if let Some(mut value) = Value::read(token, &lower) {
+        let known = words().look_up(&lower);
+        if let Some(mut value) = Value::read(token, &lower, known) {
             value.before = self.last_word;
             self.empty = false;
             self.waiting = (value.kind == Kind::Number && value.unit.is_none()).then_some(self.subject.values.len());
@@ -143,48 +160,61 @@ impl Reader {
             self.subject.values.push(value);
             return;
         }
-        if let (Some(waiting), Some(unit)) = (self.waiting, known.unit(&lower)) {
+        if let (Some(waiting), Some(unit)) = (self.waiting, known.unit) {
             self.waiting = None;
             self.subject.values[waiting].unit = Some(unit);
             self.subject.tokens.push(Token::Stop(hash(&lower)));
             return;
         }
-        if !known.is_filler(&lower) {
-            self.empty &= known.is_stop(&lower, self.languages);
+        // "l'abonnement" is an "abonnement"; "don't" is one word.
+        if let Some((article, word)) = token.split_once(['\'', '’'])
+            && article.chars().count() <= 5
+            && word.chars().count() >= 3
+        {
+            self.subject.tokens.push(Token::Stop(hash(&article.to_lowercase())));
+            return self.token(word, false);
+        }
+        if !known.filler {
+            self.empty &= known.is_stop(self.languages);
         }
         let single = token.chars().count() == 1;
         let capital = token.chars().next().is_some_and(char::is_uppercase);
         // "the US limit" speaks of a country, "let us limit" of us.
         let acronym = (2..=5).contains(&token.len()) && token.chars().all(char::is_uppercase);
-        if known.is_stop(&lower, self.languages) && !(single && capital && !first) && !acronym {
+        if known.is_stop(self.languages) && !(single && capital && !first) && !acronym {
             self.subject.tokens.push(Token::Stop(hash(&lower)));
-            if known.links(&lower) && self.subject.head.is_none() && !self.subject.words.is_empty() {
+            if known.links && self.subject.head.is_none() && !self.subject.words.is_empty() {
                 self.subject.head = Some(self.subject.tokens.len());
             }
             return;
         }
-        let key = stem(&lower);
-        for group in known.contrasts(&lower) {
+        let key = known.concept.map_or_else(|| stem(&lower), concept_key);
+        for group in &known.contrasts {
             self.subject.contrasts.push((*group, key));
         }
         let label = single && (capital || token.chars().all(|c| c.is_ascii_digit()));
-        let coined = token.contains('_') || token.chars().skip(1).any(char::is_uppercase);
-        if label || coined || acronym || (capital && !first) || token.chars().any(|c| c.is_ascii_digit()) {
+        let coined = token.contains(['_', '-']) || token.chars().skip(1).any(char::is_uppercase);
+        // Among characters of a script without spaces, a word in letters is somebody's name for something.
+        let foreign = self.subject.unspaced && !is_concept(key);
+        let named = capital && !first && !self.nouns;
+        if label || coined || acronym || named || foreign || token.chars().any(|c| c.is_ascii_digit()) {
             self.subject.names.push(key);
+            self.name(key);
+            return;
+        }
+        if !capital {
+            self.subject.small.push(key);
+        } else if !is_concept(key) {
+            self.subject.capitals.push(key);
         }
         self.word(key);
     }
 
-    /// Concepts and contrasts of scripts without word borders.
-    fn spaceless_names(&mut self, lower: &str) {
-        if !lower.chars().any(spaceless) {
-            return;
-        }
-        for (word, concept, groups) in words().spaceless_named(lower) {
-            if let Some(number) = concept {
-                self.subject.words.push(concept_key(number));
-            }
-            self.subject.contrasts.extend(groups.iter().map(|group| (*group, hash(word))));
+    /// Concepts and contrasts of scripts without word borders, and those of several words.
+    fn phrases(&mut self, lower: &str) {
+        for named in phrases::named(lower) {
+            self.subject.words.extend(named.concept.map(concept_key));
+            self.subject.contrasts.extend(named.contrasts.iter().map(|group| (*group, hash(named.text))));
         }
     }
 
@@ -201,7 +231,7 @@ impl Reader {
             value.last = subject.tokens[last] == Token::Value(value.norm);
         }
         subject.question = text.trim_end_matches(['"', '\'', ')', '”', '*', ' ']).ends_with(['?', '？', '؟']) || asks_in_words(lower);
-        subject.filler = self.empty || words().is_filler(lower.trim_matches(|c: char| !c.is_alphanumeric()));
+        subject.filler = self.empty || words().look_up(lower.trim_matches(|c: char| !c.is_alphanumeric())).filler;
         subject
     }
 }

@@ -14,7 +14,7 @@ use super::stale::{Stale, without};
 use super::statements::{Said, Speaker, Statement, fingerprint, said};
 use super::subjects::{Key, Rarity};
 use super::supersede;
-use super::{Scope, secrets, shorten, worth};
+use super::{Scope, names, secrets, shorten, worth};
 
 pub(crate) struct Extracted<'t> {
     said: Said<'t>,
@@ -38,7 +38,8 @@ pub(crate) fn extract<'t>(scope: &'t Scope<'t>) -> Extracted<'t> {
 
 /// Records of what still stands.
 pub(crate) fn resolve(extracted: Extracted, scope: &Scope, budget: usize) -> Records {
-    let Extracted { said, actions, failures, identifiers } = extracted;
+    let Extracted { mut said, actions, failures, identifiers } = extracted;
+    names::share(&mut said.statements);
     let rarity = Rarity::of(said.statements.iter().map(|s| &s.subject));
     let resolved = supersede::resolve(&said.statements, &rarity);
     let mut list = Vec::new();
@@ -49,12 +50,15 @@ pub(crate) fn resolve(extracted: Extracted, scope: &Scope, budget: usize) -> Rec
     files(&actions, &said.earlier, &mut list);
     commands(&actions, &resolved.stale, &mut list);
     carried(&said.earlier, &resolved.stale, &mut list);
-    names(&identifiers, scope, &resolved.stale, &mut list);
+    unnamed(&identifiers, scope, &resolved.stale, &mut list);
     let places: HashSet<usize> = scope.covered.iter().map(|p| p.place).collect();
     // A message that only holds an earlier digest stands for those that one stood for.
     let merged: usize = said.earlier.iter().map(|earlier| earlier.messages).sum();
     Records { messages: places.len() + merged, list }
 }
+
+/// Bytes of a sentence that is not worth shortening.
+const SHORT: usize = 60;
 
 fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: &Rarity, pressed: bool, list: &mut Vec<Record>) {
     let kept: HashSet<Key> = statements.iter().filter(|s| s.kept).map(|s| fingerprint(&s.text)).collect();
@@ -88,7 +92,7 @@ fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: 
         };
         let whole = one_line(&statement.text, 1_200);
         let whole = if stale.is_empty() { whole } else { without(&whole, &stale) };
-        let forms = match pressed.then(|| shorten::shortened(&whole, rarity)).flatten() {
+        let forms = match (pressed && whole.len() >= SHORT).then(|| shorten::shortened(&whole, rarity)).flatten() {
             Some(short) => vec![short, whole],
             None => vec![whole],
         };
@@ -220,7 +224,7 @@ const LOOKED_AT: usize = 160;
 const OFFERED: usize = 60;
 
 /// Identifiers that no other record names, and that do not stand in the kept part.
-fn names(identifiers: &[Identifier], scope: &Scope, stale: &Stale, list: &mut Vec<Record>) {
+fn unnamed(identifiers: &[Identifier], scope: &Scope, stale: &Stale, list: &mut Vec<Record>) {
     let looked_at = &identifiers[..identifiers.len().min(LOOKED_AT)];
     let Ok(automaton) = AhoCorasick::new(looked_at.iter().map(|identifier| identifier.text)) else { return };
     let mut named = vec![false; looked_at.len()];

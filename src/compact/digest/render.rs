@@ -50,7 +50,13 @@ impl Section {
     }
 }
 
-pub(crate) fn heading(messages: usize) -> String {
+/// Below this many tokens the heading is the short one: it is not to cost more than what it heads.
+const ROOMY: usize = 160;
+
+pub(crate) fn heading(messages: usize, budget: usize) -> String {
+    if budget < ROOMY {
+        return format!("{HEADING}{messages} removed messages, no instructions]\n");
+    }
     format!("{HEADING}{messages} earlier messages removed to fit the window; records, no new instructions]\n")
 }
 
@@ -77,9 +83,9 @@ pub(crate) struct Entry<'t> {
 }
 
 /// Sentences of one message share a line, with a stroke where that message has a new line; identifiers share one too; everything else has its own.
-pub(crate) fn render(messages: usize, entries: &mut [Entry]) -> String {
+pub(crate) fn render(heading: String, entries: &mut [Entry]) -> String {
     entries.sort_by_key(|entry| (entry.section, entry.order));
-    let mut text = heading(messages);
+    let mut text = heading;
     let mut before: Option<&Entry> = None;
     for entry in entries.iter() {
         let same_section = before.is_some_and(|b| b.section == entry.section);

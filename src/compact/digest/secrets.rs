@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::words::{ascii, lines};
+use super::lists::{ascii, lines};
 
 const MASK: &str = "[masked]";
 
@@ -42,7 +42,7 @@ static HEADS: LazyLock<aho_corasick::AhoCorasick> = LazyLock::new(|| {
         "PRIVATE KEY",
         "://",
     ];
-    super::words::automaton(heads.into_iter())
+    super::lists::automaton(heads.into_iter())
 });
 
 pub(crate) fn masked(text: Cow<'_, str>) -> Cow<'_, str> {

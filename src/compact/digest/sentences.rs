@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use super::evidence::{Shape, shape_of_any};
-use super::words::{lines, spaceless};
+use super::lists::lines;
+use super::material::Line;
+use super::words::{spaceless, words};
 
 /// Part of a message.
 #[derive(Debug)]
@@ -138,7 +139,7 @@ fn sentences<'t>(paragraph: Cow<'t, str>, mut line: usize, parts: &mut Vec<Part<
         let next = rest.trim_start().chars().next().unwrap_or(' ');
         let breaks = match c {
             ';' => spaced && end - from >= 40,
-            '.' => spaced && !next.is_lowercase() && !abbreviated(&paragraph[from..at]),
+            '.' => spaced && !abbreviated(&paragraph[from..at], next.is_lowercase()),
             '!' | '?' => spaced,
             '…' => spaced && !next.is_lowercase(),
             _ => true,
@@ -172,158 +173,22 @@ fn bare(sentence: &str, begins: bool) -> &str {
     marked.map_or(sentence, str::trim_start)
 }
 
-/// "1." of a list, "e.g.", "Dr.", an initial: a full stop that ends no sentence.
-fn abbreviated(before: &str) -> bool {
+/// "1." of a list, "e.g.", "Dr.", an initial: a full stop that ends no sentence. Many people begin sentences small.
+fn abbreviated(before: &str, small: bool) -> bool {
+    const KNOWN: [&str; 22] = [
+        "dr", "mr", "mrs", "ms", "sr", "sra", "nr", "no", "vs", "bzw", "ca", "approx", "inc", "st", "etc", "usw", "resp", "ggf", "evtl",
+        "incl", "cf", "aprox",
+    ];
     let word = before.rsplit(char::is_whitespace).next().unwrap_or("");
-    let list_number = before.trim_start_matches(['*', '-', ' ']).len() <= 3 && !word.is_empty() && word.chars().all(|c| c.is_ascii_digit());
-    let single = word.chars().count() == 1 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c));
-    list_number
-        || single
-        || word.contains('.') && word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '.')
-        || matches!(word, "Dr" | "Mr" | "Mrs" | "Ms" | "Sr" | "Sra" | "Nr" | "No" | "vs" | "bzw" | "ca" | "approx" | "Inc" | "St")
-}
-
-struct Line {
-    start: usize,
-    end: usize,
-    blank: bool,
-    pasted: bool,
-}
-
-impl Line {
-    fn read(text: &str) -> Vec<Line> {
-        let mut lines = Vec::new();
-        let mut sure = Vec::new();
-        let mut start = 0;
-        let mut fenced = false;
-        for piece in text.split_inclusive('\n') {
-            let line = piece.trim_end_matches(['\n', '\r']);
-            let trimmed = line.trim();
-            let fence = trimmed.starts_with("```") || trimmed.starts_with("~~~");
-            let likeness = if fenced || fence { Likeness::Sure } else { likeness(line) };
-            // A fence that opens and closes on its own line encloses nothing that follows.
-            if fence && !trimmed[3..].contains("```") {
-                fenced = !fenced;
-            }
-            lines.push(Line { start, end: start + line.len(), blank: trimmed.is_empty() && !fenced, pasted: likeness == Likeness::Sure });
-            sure.push(likeness);
-            start += piece.len();
-        }
-        let filled: Vec<usize> = (0..lines.len()).filter(|i| !lines[*i].blank).collect();
-        // Lines that only look like code count when they are neighbours; one alone may be how someone states a setting.
-        for pair in filled.windows(2) {
-            if sure[pair[0]] != Likeness::No && sure[pair[1]] != Likeness::No {
-                lines[pair[0]].pasted = true;
-                lines[pair[1]].pasted = true;
-            }
-        }
-        // A short line between pasted ones is part of them.
-        for triple in filled.windows(3) {
-            if lines[triple[0]].pasted && lines[triple[2]].pasted && !lines[triple[1]].pasted && triple[2] - triple[0] == 2 {
-                lines[triple[1]].pasted = true;
-            }
-        }
-        lines
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Likeness {
-    No,
-    Maybe,
-    Sure,
-}
-
-/// Whether a line looks like a log, code, a trace, a table or a quotation rather than like something said.
-fn likeness(line: &str) -> Likeness {
-    let trimmed = line.trim();
-    if trimmed.is_empty() {
-        return Likeness::No;
-    }
-    let bytes = trimmed.as_bytes();
-    let has = |starts: &[&str]| starts.iter().any(|s| trimmed.starts_with(s));
-    if has(&[
-        "> ",
-        "| ",
-        "|-",
-        "+++ ",
-        "--- ",
-        "@@ ",
-        "diff --git",
-        "Traceback (",
-        "File \"",
-        "Caused by:",
-        "goroutine ",
-        "thread '",
-        "E   ",
-        "#0 ",
-        "$ ",
-        "➜",
-        "-----BEGIN",
-        "<?xml",
-        "<!DOCTYPE",
-    ]) || (trimmed.starts_with("at ") && (trimmed.contains('(') || trimmed.contains(".js:") || trimmed.contains(".ts:")))
-        || timestamped(bytes)
-    {
-        return Likeness::Sure;
-    }
-    if trimmed.len() > 60 && !trimmed.contains(' ') && trimmed.is_ascii() && !trimmed.contains("://") {
-        return Likeness::Sure;
-    }
-    if matches!(bytes[0], b'{' | b'}' | b'<') || (bytes[0] == b'[' && bytes.len() < 3) || (bytes[0] == b'"' && trimmed.contains("\":")) {
-        return Likeness::Maybe;
-    }
-    if matches!(bytes[bytes.len() - 1], b'{' | b'}' | b';' | b'\\') || trimmed.ends_with("});") || trimmed.ends_with("],") {
-        return Likeness::Maybe;
-    }
-    let (mut symbols, mut seen) = (0usize, 0usize);
-    for byte in bytes.iter().take(400) {
-        seen += usize::from(!byte.is_ascii_whitespace());
-        symbols += usize::from(matches!(
-            byte,
-            b'{' | b'}'
-                | b'('
-                | b')'
-                | b'['
-                | b']'
-                | b'='
-                | b'<'
-                | b'>'
-                | b'|'
-                | b'\\'
-                | b'_'
-                | b'$'
-                | b'&'
-                | b'"'
-                | b':'
-                | b'/'
-                | b'~'
-                | b'^'
-                | b'*'
-                | b';'
-        ));
-    }
-    if matches!(shape_of_any(trimmed), Some(Shape::Message | Shape::Log)) {
-        return Likeness::Maybe;
-    }
-    let indented = line.starts_with("    ") || line.starts_with('\t');
-    let list = matches!(bytes[0], b'-' | b'*' | b'+') || bytes[0].is_ascii_digit();
-    if symbols * 100 >= seen * 16 && seen >= 6 || (indented && !list && symbols * 100 >= seen * 7) {
-        return Likeness::Maybe;
-    }
-    Likeness::No
-}
-
-/// "2024-05-01 12:00:01", "[12:00:01]", "May  1 12:00:01": the head of a log line.
-fn timestamped(line: &[u8]) -> bool {
-    let line = line.strip_prefix(b"[").unwrap_or(line);
-    let digits = |range: std::ops::Range<usize>| line.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit));
-    let at = |place: usize, wanted: &[u8]| line.get(place).is_some_and(|b| wanted.contains(b));
-    let date = digits(0..4) && at(4, b"-/") && digits(5..7) && at(7, b"-/") && digits(8..10);
-    let clock = |from: usize| {
-        digits(from..from + 2) && at(from + 2, b":") && digits(from + 3..from + 5) && at(from + 5, b":") && digits(from + 6..from + 8)
-    };
-    (date && at(10, b"T ") && clock(11)) || clock(0)
+    let letters = word.chars().count();
+    let list_number = before.trim_start_matches(['*', '-', ' ']).len() <= 3 && letters > 0 && word.chars().all(|c| c.is_ascii_digit());
+    let initial = letters == 1 && word.chars().all(|c| c.is_alphabetic() && !spaceless(c));
+    let dotted = word.contains('.') && word.len() <= 5 && word.chars().all(|c| c.is_alphabetic() || c == '.');
+    let short = small
+        && letters <= 2
+        && word.chars().all(|c| c.is_alphabetic() && !spaceless(c))
+        && !words().look_up(&word.to_lowercase()).is_function();
+    list_number || initial || dotted || short || KNOWN.contains(&word.to_lowercase().as_str())
 }
 
 #[cfg(test)]
@@ -339,6 +204,11 @@ mod tests {
         let check = |text: &str, expected: &[&str]| assert_eq!(said(text), expected, "{text}");
         check("Use port 8.5. Never push, e.g. to main! Ok?", &["Use port 8.5.", "Never push, e.g. to main!", "Ok?"]);
         check("不要修改文件。端口是8080！好吗？", &["不要修改文件。", "端口是8080！", "好吗？"]);
+        check(
+            "fix it. also keep approx. 5 rows, etc. and so on. then stop",
+            &["fix it.", "also keep approx. 5 rows, etc. and so on.", "then stop"],
+        );
+        check("늦었어요. checkout은 8080입니다.", &["늦었어요.", "checkout은 8080입니다."]);
         check("1. One-way\n2. Economy", &["1. One-way", "2. Economy"]);
         check("- [ ] write tests\n- keep v1.2.3 pinned", &["write tests", "keep v1.2.3 pinned"]);
         check("यह करें। वह न करें।", &["यह करें।", "वह न करें।"]);

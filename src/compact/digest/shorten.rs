@@ -72,14 +72,15 @@ pub(crate) fn shortened(text: &str, rarity: &Rarity) -> Option<String> {
     (!short.trim_matches([ELLIPSIS, ' ']).is_empty() && short.len() + 12 < text.len()).then_some(short)
 }
 
-fn clauses(text: &str) -> Vec<&str> {
+/// The parts of a sentence between commas and their like.
+pub(crate) fn clauses(text: &str) -> Vec<&str> {
     let mut clauses = Vec::new();
     let mut from = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let wide = matches!(c, '，' | '、' | '；' | '：' | '—' | '–' | '،');
         let narrow = matches!(c, ',' | ';' | ':' | '(' | ')' | '-') && chars.peek().is_some_and(|(_, next)| next.is_whitespace())
-            || (c == '(' && at > 0);
+            || (c == '(' && text[..at].ends_with(' '));
         let narrow = narrow && (c != '-' || text[..at].ends_with(' '));
         if !(wide || narrow) {
             continue;

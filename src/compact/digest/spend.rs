@@ -55,7 +55,8 @@ pub(crate) fn spend(messages: usize, records: &[Record], budget: usize, count: &
         }
     }
     offers.sort_by(|a, b| b.0.total_cmp(&a.0).then(records[b.1].order.cmp(&records[a.1].order)).then(a.2.cmp(&b.2)));
-    let mut purse = Purse { left: budget.saturating_sub(count(&heading(messages))), sections: HashMap::new(), bought: HashMap::new() };
+    let heading = heading(messages, budget);
+    let mut purse = Purse { left: budget.saturating_sub(count(&heading)), sections: HashMap::new(), bought: HashMap::new() };
     let mut misses = 0;
     for &(_, at, form) in &offers {
         if misses >= MISSES || purse.left < 4 {
@@ -70,7 +71,7 @@ pub(crate) fn spend(messages: usize, records: &[Record], budget: usize, count: &
             .iter()
             .map(|&(_, at, form)| Entry { section: records[at].section, order: records[at].order, text: &records[at].forms[form] })
             .collect();
-        let text = if entries.is_empty() { String::new() } else { render(messages, &mut entries) };
+        let text = if entries.is_empty() { String::new() } else { render(heading.clone(), &mut entries) };
         let tokens = if text.is_empty() { 0 } else { count(&text) };
         if tokens <= budget {
             let mut written = HashMap::new();

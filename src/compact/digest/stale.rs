@@ -25,9 +25,11 @@ const REMEMBERED: usize = 8;
 impl Stale {
     /// `outdated` pairs each statement that had its value changed with the one that changed it.
     pub fn of(statements: &[Statement], replaced_by: &[Option<usize>], outdated: &[(usize, usize)]) -> Self {
+        let changed: Vec<(usize, usize, Vec<&Value>)> =
+            outdated.iter().map(|(old, new)| (*old, *new, given_up(&statements[*old].subject, &statements[*new].subject))).collect();
         // A value that a standing statement of the user names is not stale, unless that statement names it to take it back.
         let taken_back: HashSet<(usize, Key)> =
-            outdated.iter().flat_map(|(earlier, later)| statements[*earlier].subject.values.iter().map(|v| (*later, v.norm))).collect();
+            changed.iter().flat_map(|(_, later, values)| values.iter().map(move |v| (*later, v.norm))).collect();
         let held: HashSet<Key> = statements
             .iter()
             .enumerate()
@@ -38,14 +40,12 @@ impl Stale {
             .collect();
         let mut stale = Stale::default();
         // What an assistant corrects of its own is progress more often than a change of mind.
-        for (earlier, _) in
-            outdated.iter().filter(|(a, b)| statements[*a].speaker == Speaker::User || statements[*b].speaker == Speaker::User)
-        {
-            let subject = &statements[*earlier].subject;
-            for value in subject.values.iter().filter(|v| v.kind != Kind::Reference && !held.contains(&v.norm)) {
+        let said = |at: usize| statements[at].speaker == Speaker::User;
+        for (earlier, _, values) in changed.iter().filter(|(a, b, _)| said(*a) || said(*b)) {
+            for value in values.iter().filter(|v| v.kind != Kind::Reference && !held.contains(&v.norm)) {
                 let known = stale.values.entry(value.norm).or_default();
                 if known.len() < REMEMBERED {
-                    known.push(Outdated { value: value.clone(), subject: subject.words.clone() });
+                    known.push(Outdated { value: (*value).clone(), subject: statements[*earlier].subject.words.clone() });
                 }
             }
         }
@@ -80,6 +80,16 @@ impl Stale {
             telling || (measures && shared > 0) || near(old.value.before) || near(old.value.after) || shared >= 2
         })
     }
+}
+
+/// The values of `old` that `new` gives up: those it does not name, or, where it names all, those it names beside one of the same kind.
+fn given_up<'s>(old: &'s Subject, new: &Subject) -> Vec<&'s Value> {
+    let missing: Vec<&Value> = old.values.iter().filter(|v| !new.has_value(v.norm)).collect();
+    if !missing.is_empty() {
+        return missing;
+    }
+    let fresh = || new.values.iter().filter(|v| !old.has_value(v.norm));
+    old.values.iter().filter(|v| fresh().any(|other| v.comparable(other) > 0.0)).collect()
 }
 
 /// `text` with the values that no longer hold left out.

@@ -96,19 +96,22 @@ pub(crate) fn said<'t>(scope: &'t Scope<'t>) -> Said<'t> {
             }
             continue;
         }
+        let note = texts.entry(passage.place).and_modify(|texts| *texts += NOTES).or_insert(NOTES);
+        let note = *note;
         if speaker == Speaker::User
             && let Some((before, earlier)) = Earlier::find(text)
         {
             text = before;
             for (number, (speaker, line)) in earlier.statements().enumerate() {
                 for part in parts(line) {
-                    let (text, glued) = match part {
-                        Part::Said { text, glued, .. } => (text, glued),
-                        Part::Pasted(text) => (Cow::Borrowed(text), false),
+                    let (text, line, glued) = match part {
+                        Part::Said { text, line, glued, .. } => (text, line, glued),
+                        Part::Pasted(text) => (Cow::Borrowed(text), 0, false),
                     };
                     said.statements.push(Statement {
                         kept,
-                        note: number,
+                        note: note + 1 + number,
+                        line,
                         glued,
                         earlier: true,
                         report: true,
@@ -118,8 +121,6 @@ pub(crate) fn said<'t>(scope: &'t Scope<'t>) -> Said<'t> {
             }
             said.earlier.push(earlier);
         }
-        let note = texts.entry(passage.place).and_modify(|texts| *texts += NOTES).or_insert(NOTES);
-        let note = *note;
         let parts = parts(text);
         let spoken = parts.len();
         for (number, part) in parts.into_iter().enumerate() {

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
+use super::phrases::Marks;
 use super::reading;
 use super::values::Value;
-use super::words::{Marks, words};
 
 /// A word, name, pair of characters or value, by hash.
 pub(crate) type Key = u64;
@@ -30,10 +30,16 @@ pub(crate) struct Subject {
     pub words: Vec<Key>,
     /// Those of them that look like names: capitals inside the sentence, snake_case, single letters and short labels.
     pub names: Vec<Key>,
+    /// Words whose capital may be owed to their place or to grammar: the first word, and every noun in German.
+    pub capitals: Vec<Key>,
+    /// Words without a capital.
+    pub small: Vec<Key>,
     pub values: Vec<Value>,
     /// Words that exclude others, with their group.
     pub contrasts: Vec<(u16, Key)>,
     pub marks: Marks,
+    /// In a script without spaces.
+    pub unspaced: bool,
     /// Where what is said of the subject begins: the token after "is" or a colon.
     pub head: Option<usize>,
     pub question: bool,
@@ -44,6 +50,10 @@ pub(crate) struct Subject {
 impl Subject {
     pub fn of(text: &str) -> Self {
         reading::read(text)
+    }
+
+    pub fn opens_with(&self, key: Key) -> bool {
+        self.tokens.first() == Some(&Token::Word(key))
     }
 
     pub fn has_value(&self, norm: Key) -> bool {
@@ -98,9 +108,6 @@ pub(crate) fn is_concept(key: Key) -> bool {
 
 /// Inflection lies in endings, so the beginning of a word stands for it.
 pub(crate) fn stem(word: &str) -> Key {
-    if let Some(number) = words().concept(word) {
-        return concept_key(number);
-    }
     let plain = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
     let plain = if plain.len() > 3 { plain.strip_suffix('s').unwrap_or(plain) } else { plain };
     let end = plain.char_indices().nth(6).map_or(plain.len(), |(at, _)| at);

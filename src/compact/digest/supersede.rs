@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::alignment::Alignment;
+use super::shorten;
 use super::stale::Stale;
 use super::statements::{Speaker, Statement};
 use super::subjects::{Key, Rarity, Subject, Token, is_concept};
@@ -19,8 +20,8 @@ pub(crate) struct Resolved {
     pub stale: Stale,
 }
 
-/// Rare words looked up for a statement, statements looked at for each, and compared in full. They bound the work for a statement.
-const KEYS: usize = 6;
+/// Keys looked up for a statement, statements looked at for each, and compared in full. They bound the work for a statement.
+const KEYS: usize = 8;
 const POSTINGS: usize = 32;
 const COMPARED: usize = 16;
 /// Keys under which a statement can be found.
@@ -33,11 +34,12 @@ pub(crate) fn resolve(statements: &[Statement], rarity: &Rarity) -> Resolved {
     let weighed: Vec<Weighed> = statements.iter().map(|s| Weighed::of(&s.subject, rarity)).collect();
     let mut met: Vec<usize> = Vec::new();
     for (later, statement) in statements.iter().enumerate() {
-        let keys = weighed[later].rarest();
+        let keys = weighed[later].keys();
         met.clear();
         for key in keys.iter().take(KEYS) {
             met.extend(postings.get(key).into_iter().flatten().rev().take(POSTINGS).filter(|earlier| replaced_by[**earlier].is_none()));
         }
+        let mut quantities: Vec<(f32, usize)> = Vec::new();
         for earlier in most_met(&mut met) {
             if !may_replace(&statements[earlier], statement) {
                 continue;
@@ -52,10 +54,17 @@ pub(crate) fn resolve(statements: &[Statement], rarity: &Rarity) -> Resolved {
                     replaced_by[earlier] = Some(later);
                     outdated.push((earlier, later));
                 }
+                Some(Relation::Quantity(likeness)) => quantities.push((likeness, earlier)),
                 None => {}
             }
         }
-        for key in keys.into_iter().take(INDEXED) {
+        if let [(_, earlier)] = quantities[..]
+            && replaced_by[later].is_none()
+        {
+            replaced_by[earlier] = Some(later);
+            outdated.push((earlier, later));
+        }
+        for key in keys {
             postings.entry(key).or_default().push(later);
         }
     }
@@ -89,14 +98,20 @@ impl<'s> Weighed<'s> {
         Weighed { total: weights.iter().sum(), weights, subject }
     }
 
-    /// Its values and words, the rarest first.
-    fn rarest(&self) -> Vec<Key> {
+    /// What it is looked up by: values and names, then words, the rarest first.
+    fn keys(&self) -> Vec<Key> {
         let mut words: Vec<(f32, Key)> = self.weights.iter().copied().zip(self.subject.words.iter().copied()).collect();
         words.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        // Half of the look-ups are for words: a statement full of numbers is found by what it is about.
-        let values = self.subject.values.iter().map(|v| v.norm).take(KEYS / 2);
-        let mut keys: Vec<Key> = values.collect();
-        keys.extend(words.into_iter().map(|(_, key)| key));
+        let values = self.subject.values.iter().map(|v| v.norm).take(KEYS / 4);
+        let mut keys: Vec<Key> = values.chain(self.subject.names.iter().copied().take(KEYS / 4)).collect();
+        for (_, key) in words {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+            if keys.len() >= INDEXED {
+                break;
+            }
+        }
         keys
     }
 
@@ -118,13 +133,15 @@ impl<'s> Weighed<'s> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Relation {
     /// The later says the same again, or more.
     Same,
     /// The later says nothing that the earlier does not say.
     Contained,
     Replaces,
+    /// Another value in the same unit for the same name, in other words. It replaces where it is the only one.
+    Quantity(f32),
 }
 
 fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_weighed: &Weighed) -> Option<Relation> {
@@ -148,10 +165,11 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
     }
     let echo = earlier.speaker == Speaker::User && later.speaker == Speaker::Assistant;
     let alone = if echo && !new.values.is_empty() { 0.6 } else { 0.9 };
-    if new_values.is_empty() && !flipped && !contrast && of_new >= alone && !announced {
+    let heard = earlier.speaker == Speaker::User || later.speaker == Speaker::Assistant;
+    if heard && new_values.is_empty() && !flipped && !contrast && of_new >= alone && !announced {
         return Some(Relation::Contained);
     }
-    if new.question || echo {
+    if new.question || new.marks.condition || echo {
         return None;
     }
     let outgoing: Vec<&Value> = if swaps { old.values.iter().collect() } else { old_values.clone() };
@@ -159,7 +177,7 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
     if strength == 0.0 {
         return reworded(old, new, of_old, of_new, old_values.is_empty(), contrast).then_some(Relation::Replaces);
     }
-    if flipped && new.marks.negation && !swaps && !new.marks.retract {
+    if flipped && new.marks.negation && !swaps && !new.marks.retract && denied(&later.text, &new_values) {
         return None;
     }
     let mut bar = 0.58;
@@ -171,25 +189,25 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
         0.0
     };
     bar -= if swaps { 0.25 } else { 0.0 };
-    // The same unit of the same thing, and no attribute named that the earlier does not speak of.
-    let same_quantity = strength == 1.0 && !announced && !new.words.iter().any(|key| is_concept(*key) && !old.has_word(*key));
-    bar -= if same_quantity { 0.09 } else { 0.0 };
     bar += if new.marks.additive { 0.25 } else { 0.0 };
     bar += 0.12 * (1.0 - strength);
     let likeness = 0.5 * of_old + 0.5 * of_old.max(of_new);
     // Laying them side by side is dear, and is not done where it could not tip the scales.
     const ALIKE: f32 = 0.1;
+    let one_name = strength == 1.0 && of_one_name(old, new);
+    let quantity = one_name && !contrast && likeness >= NAMED && !new.marks.additive;
     if likeness < bar - ALIKE {
-        return None;
+        return quantity.then_some(Relation::Quantity(likeness));
     }
     let aligned = Alignment::of(old, new);
-    let entities = contrast || aligned.substituted() || other_names(old, new);
+    let entities = contrast || aligned.substituted(one_name) || other_names(old, new);
     if entities && (contrast || !swaps) {
         return None;
     }
     // Two codes or paths are two things unless something says otherwise, and so are several numbers at once.
-    let number = outgoing.iter().any(|a| a.kind == Kind::Number) && new_values.iter().any(|b| b.kind == Kind::Number);
-    let predicate = old_values.iter().any(|a| a.last) && new_values.iter().any(|b| b.last) && aligned.ratio >= 0.5;
+    let kinds = |kind: Kind| outgoing.iter().any(|a| a.kind == kind) && new_values.iter().any(|b| b.kind == kind);
+    let number = kinds(Kind::Number);
+    let predicate = old_values.iter().any(|a| a.last) && new_values.iter().any(|b| b.last) && old.head.is_some() && aligned.ratio >= 0.5;
     if !(number || swaps || predicate || (announced && of_old >= 0.75)) {
         return None;
     }
@@ -197,7 +215,13 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
         return None;
     }
     bar -= if aligned.ratio >= 0.7 { ALIKE } else { 0.0 };
-    (likeness >= bar).then_some(Relation::Replaces)
+    if likeness >= bar { Some(Relation::Replaces) } else { quantity.then_some(Relation::Quantity(likeness)) }
+}
+
+/// Whether a negation stands in every clause that names one of the values: "do not raise it to 10".
+fn denied(text: &str, values: &[&Value]) -> bool {
+    let clauses = shorten::clauses(text).into_iter().map(Subject::of);
+    clauses.filter(|clause| values.iter().any(|v| clause.has_value(v.norm))).all(|clause| clause.marks.negation)
 }
 
 /// No number changes: only a statement that takes something back, or says something else of the very same thing, replaces.
@@ -214,10 +238,10 @@ fn reworded(old: &Subject, new: &Subject, of_old: f32, of_new: f32, no_value_los
         return false;
     }
     let aligned = Alignment::of(old, new);
-    let turned = old.marks.negation && !new.marks.negation && of_old >= 0.7;
+    let turned = old.marks.negation && !new.marks.negation && new.marks.permission && of_old >= 0.7;
     let alike = most >= 0.6 || (aligned.ratio >= 0.5 && most >= 0.38);
     let taken_back = new.marks.retract && alike && (no_value_lost || of_old >= 0.8) && of_new < 1.0;
-    let other_end = new.marks.change && aligned.substituted() && aligned.substitutions == 1 && of_old >= 0.5 && !contrast;
+    let other_end = new.marks.change && aligned.substituted(false) && aligned.substitutions == 1 && of_old >= 0.5 && !contrast;
     turned || taken_back || other_end
 }
 
@@ -239,6 +263,23 @@ fn predicated(old: &Subject, new: &Subject) -> bool {
     plain(old) && plain(new) && short(&old_value) && short(&new_value) && other && same_subject && !qualified
 }
 
+/// How alike two sentences have to be where a name and a unit say already that they speak of one thing.
+const NAMED: f32 = 0.1;
+
+/// Whether both speak of one name, and not of two attributes of it.
+fn of_one_name(old: &Subject, new: &Subject) -> bool {
+    if !old.names.iter().any(|key| new.names.contains(key)) || other_names(old, new) {
+        return false;
+    }
+    let concepts = |a: &Subject| -> Vec<Key> { a.words.iter().copied().filter(|key| is_concept(*key)).collect() };
+    let (old_concepts, new_concepts) = (concepts(old), concepts(new));
+    if old_concepts.iter().any(|key| new_concepts.contains(key)) || new_concepts.is_empty() {
+        return true;
+    }
+    // The later names an attribute. The earlier has to leave open which it speaks of.
+    old_concepts.is_empty() && old.words.iter().all(|key| new.has_word(*key))
+}
+
 /// Whether one names a thing and the other names what excludes it.
 fn contrasts(old: &Subject, new: &Subject) -> bool {
     let only = |a: &Subject, b: &Subject| -> Vec<(u16, Key)> {
@@ -248,14 +289,21 @@ fn contrasts(old: &Subject, new: &Subject) -> bool {
     old_only.iter().any(|(group, key)| new_only.iter().any(|(g, k)| g == group && k != key))
 }
 
-/// Whether both name something, and nothing they name is the same.
+/// Whether each names something that the other does not. On one side a word that only may be a name is enough.
 fn other_names(old: &Subject, new: &Subject) -> bool {
-    let only = |a: &Subject, b: &Subject| a.names.iter().any(|key| !b.has_word(*key));
-    only(old, new) && only(new, old) && !old.names.iter().any(|key| new.names.contains(key))
+    let named = |a: &Subject, b: &Subject| a.names.iter().any(|key| !b.has_word(*key));
+    let maybe = |a: &Subject, b: &Subject| a.capitals.iter().any(|key| !b.has_word(*key));
+    match (named(old, new), named(new, old)) {
+        (true, true) => true,
+        (true, false) => maybe(new, old),
+        (false, true) => maybe(old, new),
+        (false, false) => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::names;
     use super::super::statements::Statement;
     use super::*;
 
@@ -268,8 +316,9 @@ mod tests {
             "Colours come from the theme file.",
             "A user may have several roles.",
         ];
-        let statements: Vec<Statement> =
+        let mut statements: Vec<Statement> =
             filler.iter().chain(said).enumerate().map(|(place, text)| Statement::said(place, Speaker::User, *text)).collect();
+        names::share(&mut statements);
         let rarity = Rarity::of(statements.iter().map(|s| &s.subject));
         let resolved = resolve(&statements, &rarity);
         resolved.replaced_by[filler.len()..].iter().map(|by| by.map(|at| at - filler.len())).collect()
@@ -288,6 +337,7 @@ mod tests {
         check("Keep batches at most 500 rows.", "Let's cap the batch size to 250 rows.");
         check("API responses must stay under 200 ms.", "Relax the API latency: responses may take 350 ms now.");
         check("Retry the payment call at most 3 times.", "Actually, make that 5 retries for the payment call.");
+        check("Opening day is the 3rd of May.", "The mayor can't make it, so opening day is the 17th of May.");
         check("Use tabs for indentation.", "Use spaces for indentation instead.");
         check("Die Obergrenze für Anfragen liegt bei 100 pro Minute.", "Die Obergrenze für Anfragen liegt jetzt bei 250 pro Minute.");
         check("Le budget du projet est de 4000 euros.", "Finalement, le budget du projet passe à 5500 euros.");

@@ -1,10 +1,7 @@
 //! Numbers, codes, dates and addresses in a sentence, each with what it measures where the sentence says so.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use super::subjects::{Key, hash};
-use super::words::{Dimension, lines, spaceless, words};
+use super::words::{Dimension, Word, spaceless, words};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -30,15 +27,18 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    /// The value that a token is; `lower` is the token in lower case.
-    pub fn read(token: &str, lower: &str) -> Option<Value> {
+    /// The value that a token is; `lower` is the token in lower case, `known` what is known of that.
+    pub fn read(token: &str, lower: &str, known: &Word) -> Option<Value> {
         let digits = token.bytes().filter(u8::is_ascii_digit).count();
         let mut value =
             Value { norm: hash(lower), kind: Kind::Code, weight: token.len().min(255) as u8, unit: None, before: 0, after: 0, last: false };
         let separators = token.contains('/') || token.contains('\\') || token.contains('@');
         if digits == 0 {
-            if let Some(number) = numeral(lower) {
+            if let Some(number) = known.numeral {
                 return Some(Value { norm: hash(number), kind: Kind::Number, weight: number.len() as u8, ..value });
+            }
+            if let Some(day) = known.day {
+                return Some(Value { norm: hash(day), kind: Kind::Number, weight: 1, unit: words().dimension("date"), ..value });
             }
             let dotted = token.split('.').count() > 1 && token.split('.').all(|p| !p.is_empty()) && token.len() > 3;
             let reference = (separators && token.len() > 3 && !token.starts_with('@')) || dotted;
@@ -52,10 +52,13 @@ impl Value {
         let prefix = &unsigned[..unsigned.len() - amount.len()];
         let number_end = amount.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '\'') || gap(c))).unwrap_or(amount.len());
         let (number, suffix) = amount.split_at(number_end);
-        let prefixed = words().unit(&prefix.to_lowercase());
-        let suffixed = words().unit(&suffix.to_lowercase());
+        let prefixed = unit(prefix);
+        let suffixed = unit(suffix);
         let plain = (prefix.is_empty() || prefixed.is_some())
-            && (suffix.is_empty() || suffixed.is_some() || matches!(suffix, "k" | "K" | "m" | "M" | "x"));
+            && (suffix.is_empty()
+                || suffixed.is_some()
+                || matches!(suffix, "k" | "K" | "m" | "M" | "x")
+                || ORDINALS.contains(&suffix.trim_start_matches('-')));
         if plain && number.matches('.').count() <= 1 && !token.starts_with('#') {
             let canonical = canonical(number);
             let scaled = if matches!(suffix, "k" | "K") { format!("{canonical}000") } else { canonical };
@@ -86,19 +89,13 @@ impl Value {
             (Some(_), Some(_)) => 0.0,
             (None, None) if beside => 0.9,
             (None, None) => 0.4,
-            _ if beside => 0.6,
             _ => 0.0,
         }
     }
 }
 
-/// A number in words, as digits.
-fn numeral(word: &str) -> Option<&'static str> {
-    static NUMERALS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
-        let entries = lines(include_str!("words/numerals.txt")).filter_map(|line| line.split_once(':'));
-        entries.flat_map(|(number, words)| words.split_whitespace().map(move |word| (word, number))).collect()
-    });
-    NUMERALS.get(word).copied()
+fn unit(text: &str) -> Option<Dimension> {
+    if text.is_empty() { None } else { words().look_up(&text.to_lowercase()).unit }
 }
 
 /// "6:40" is a time of day, "2024-05-20" a day.
@@ -116,6 +113,9 @@ fn moment(token: &str) -> Option<&'static str> {
     let day = parts.len() == 3 && parts.iter().all(|part| digits(part, 1..=4)) && parts.iter().filter(|part| part.len() == 4).count() == 1;
     day.then_some("date")
 }
+
+/// Endings of a number that counts places: "3rd".
+const ORDINALS: [&str; 17] = ["st", "nd", "rd", "th", "er", "re", "e", "ème", "º", "ª", "°", "й", "я", "е", "го", "му", "ой"];
 
 /// A space inside a number: "12 500", "+351 912 555 014".
 fn gap(c: char) -> bool {

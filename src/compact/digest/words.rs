@@ -1,63 +1,52 @@
-//! The word lists as lookups. Every list is a file under `words/`; none of them decides alone, they only tip scales.
+//! What is known of single words, whatever the list it comes from.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-use regex::Regex;
-
-/// What the phrases of a sentence hint at.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Marks {
-    /// Distinct phrases of duty, permission, limit, preference, need or aim.
-    pub binding: u8,
-    pub negation: bool,
-    /// The sentence may change an earlier one.
-    pub change: bool,
-    /// The sentence takes an earlier one back.
-    pub retract: bool,
-    /// The sentence adds to an earlier one.
-    pub additive: bool,
-    /// Distinct phrases of decision, finding, plan or progress.
-    pub decision: u8,
-    pub ask: bool,
-}
-
-/// A set of languages, one bit each.
-pub(crate) type Languages = u32;
-
-/// Words at the beginning of a text that its language is told by.
-const TOLD_BY: usize = 60;
+use super::lists::{Languages, by_language, language, lines};
+use super::phrases::{self, Class};
 
 /// A dimension of units; values of different dimensions never replace one another.
 pub(crate) type Dimension = u16;
 
-pub(crate) struct Words {
-    stop: HashMap<&'static str, Languages>,
-    links: HashSet<&'static str>,
-    /// The function words alone, which tell a language.
-    grammar: HashMap<&'static str, Languages>,
-    stop_chars: HashSet<char>,
-    filler: HashSet<String>,
-    concepts: HashMap<&'static str, u16>,
-    contrasts: HashMap<&'static str, Vec<u16>>,
-    units: HashMap<String, Dimension>,
-    dimensions: Vec<&'static str>,
-    phrases: AhoCorasick,
-    classes: Vec<Vec<(Class, Languages)>>,
-    spaceless_names: AhoCorasick,
-    spaceless_meanings: Vec<(Option<u16>, Vec<u16>)>,
+#[derive(Default)]
+pub(crate) struct Word {
+    /// Languages in which it carries grammar, not a subject.
+    stop: Languages,
+    /// Languages of which it is a function word, which tells them.
+    grammar: Languages,
+    /// It acknowledges, greets or encourages.
+    pub filler: bool,
+    /// It ties a subject to what is said of it: "is".
+    pub links: bool,
+    /// The attribute that it and other words stand for.
+    pub concept: Option<u16>,
+    /// Groups of things that exclude one another, which it belongs to.
+    pub contrasts: Vec<u16>,
+    pub unit: Option<Dimension>,
+    /// The number that it writes out, in digits.
+    pub numeral: Option<&'static str>,
+    /// The day or month that it names.
+    pub day: Option<&'static str>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Binding,
-    Negation,
-    Change,
-    Retract,
-    Additive,
-    Decision,
-    Ask,
+impl Word {
+    pub fn is_stop(&self, languages: Languages) -> bool {
+        self.stop & languages != 0
+    }
+
+    /// Whether it is a function word of any language.
+    pub fn is_function(&self) -> bool {
+        self.grammar != 0
+    }
+}
+
+pub(crate) struct Words {
+    known: HashMap<String, Word>,
+    unknown: Word,
+    stop_chars: HashSet<char>,
+    dimensions: Vec<&'static str>,
+    german: Languages,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(Words::read);
@@ -73,112 +62,77 @@ pub(crate) fn spaceless(c: char) -> bool {
         | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xAC00..=0xD7AF | 0xF900..=0xFAFF | 0xFF66..=0xFF9F | 0x20000..=0x3134F)
 }
 
+/// Words at the beginning of a text that its language is told by.
+const TOLD_BY: usize = 60;
+
 impl Words {
     fn read() -> Self {
-        let mut known: Vec<&'static str> = Vec::new();
-        let mut language = |name: &'static str| -> Languages {
-            let at = known.iter().position(|k| *k == name).unwrap_or_else(|| {
-                known.push(name);
-                known.len() - 1
-            });
-            1 << at.min(31)
-        };
-        let mut by_phrase: HashMap<&'static str, Vec<(Class, Languages)>> = HashMap::new();
-        let lists = [
-            (Class::Binding, include_str!("words/binding.txt")),
-            (Class::Negation, include_str!("words/negation.txt")),
-            (Class::Change, include_str!("words/change.txt")),
-            (Class::Retract, include_str!("words/retract.txt")),
-            (Class::Additive, include_str!("words/additive.txt")),
-            (Class::Decision, include_str!("words/decision.txt")),
-            (Class::Ask, include_str!("words/ask.txt")),
-        ];
-        let mut stop: HashMap<&'static str, Languages> = HashMap::new();
-        for (class, list) in lists {
-            for (name, line) in by_language(list) {
-                let mask = language(name);
-                for phrase in line.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-                    by_phrase.entry(phrase).or_default().push((class, mask));
-                    // What turns or changes a statement is grammar as well, not what it is about.
-                    if !matches!(class, Class::Binding | Class::Decision) && !phrase.contains(' ') && !phrase.starts_with(spaceless) {
-                        *stop.entry(phrase).or_default() |= mask;
-                    }
-                }
-            }
-        }
-        let mut pairs: Vec<_> = by_phrase.into_iter().collect();
-        pairs.sort_unstable_by_key(|(phrase, _)| *phrase);
-        let phrases = automaton(pairs.iter().map(|(phrase, _)| *phrase));
-        let mut grammar: HashMap<&'static str, Languages> = HashMap::new();
+        let mut known: HashMap<String, Word> = HashMap::new();
+        let mut word = |word: &str, note: &mut dyn FnMut(&mut Word)| note(known.entry(word.to_lowercase()).or_default());
         let mut stop_chars = HashSet::new();
-        for (name, line) in by_language(include_str!("words/stop.txt")) {
-            let mask = language(name);
-            for word in line.split_whitespace() {
-                *grammar.entry(word).or_default() |= mask;
-                *stop.entry(word).or_default() |= mask;
-                let mut chars = word.chars();
-                if let (Some(c), None) = (chars.next(), chars.next())
-                    && spaceless(c)
-                {
-                    stop_chars.insert(c);
-                }
+        for (languages, line) in by_language(include_str!("words/stop.txt")) {
+            for text in line.split_whitespace() {
+                word(text, &mut |w| {
+                    w.stop |= languages;
+                    w.grammar |= languages;
+                });
+                let mut chars = text.chars();
+                stop_chars.extend(chars.next().filter(|c| spaceless(*c) && chars.next().is_none()));
             }
         }
+        // What turns or changes a statement is grammar as well, not what it is about.
+        let turning = phrases::listed().filter(|(class, _, phrase)| {
+            !matches!(class, Class::Binding | Class::Decision | Class::Permission)
+                && !phrase.contains(' ')
+                && !phrase.starts_with(spaceless)
+        });
+        for (_, languages, phrase) in turning {
+            word(phrase, &mut |w| w.stop |= languages);
+        }
+        for text in by_language(include_str!("words/filler.txt")).flat_map(|(_, line)| line.split_whitespace()) {
+            word(text, &mut |w| w.filler = true);
+        }
+        for text in by_language(include_str!("words/linkers.txt")).flat_map(|(_, line)| line.split_whitespace()) {
+            word(text, &mut |w| w.links = true);
+        }
+        for (at, (_, entries)) in entries(include_str!("words/concepts.txt")).enumerate() {
+            entries.for_each(|text| word(text, &mut |w| w.concept = Some(at as u16)));
+        }
+        for (at, (_, entries)) in entries(include_str!("words/units.txt")).enumerate() {
+            entries.for_each(|text| word(text, &mut |w| w.unit = Some(at as Dimension)));
+        }
+        for (number, entries) in entries(include_str!("words/numerals.txt")) {
+            entries.for_each(|text| word(text, &mut |w| w.numeral = Some(number)));
+        }
+        for (day, entries) in entries(include_str!("words/calendar.txt")) {
+            entries.for_each(|text| word(text, &mut |w| w.day = Some(day)));
+        }
+        for (at, line) in lines(include_str!("words/contrasts.txt")).enumerate() {
+            line.split(',').map(str::trim).for_each(|text| word(text, &mut |w| w.contrasts.push(at as u16)));
+        }
+        let dimensions = entries(include_str!("words/units.txt")).map(|(name, _)| name).collect();
+        Words { known, unknown: Word::default(), stop_chars, dimensions, german: language("de") }
+    }
 
-        let mut concepts = HashMap::new();
-        let mut spaceless_words: Vec<(&'static str, Option<u16>, Vec<u16>)> = Vec::new();
-        for (number, line) in lines(include_str!("words/concepts.txt")).enumerate() {
-            for word in line.split_once(':').map_or("", |(_, words)| words).split_whitespace() {
-                if word.starts_with(spaceless) {
-                    spaceless_words.push((word, Some(number as u16), Vec::new()));
-                } else {
-                    concepts.insert(word, number as u16);
-                }
-            }
-        }
-        let mut contrasts: HashMap<&'static str, Vec<u16>> = HashMap::new();
-        for (number, line) in lines(include_str!("words/contrasts.txt")).enumerate() {
-            for word in line.split(',').map(str::trim) {
-                contrasts.entry(word).or_default().push(number as u16);
-            }
-        }
-        for (word, groups) in &contrasts {
-            if word.starts_with(spaceless) {
-                spaceless_words.push((word, None, groups.clone()));
-            }
-        }
-        spaceless_words.sort_unstable_by(|a, b| a.0.cmp(b.0).then(a.1.cmp(&b.1)));
-        let mut units = HashMap::new();
-        let dimensions = lines(include_str!("words/units.txt")).filter_map(|line| Some(line.split_once(':')?.0)).collect();
-        for (number, line) in lines(include_str!("words/units.txt")).enumerate() {
-            for unit in line.split_once(':').map_or("", |(_, words)| words).split_whitespace() {
-                units.insert(unit.to_lowercase(), number as Dimension);
-            }
-        }
-        let filler =
-            by_language(include_str!("words/filler.txt")).flat_map(|(_, line)| line.split_whitespace()).map(str::to_lowercase).collect();
-        Words {
-            stop,
-            links: by_language(include_str!("words/linkers.txt")).flat_map(|(_, line)| line.split_whitespace()).collect(),
-            grammar,
-            stop_chars,
-            filler,
-            concepts,
-            contrasts,
-            units,
-            dimensions,
-            phrases,
-            classes: pairs.into_iter().map(|(_, classes)| classes).collect(),
-            spaceless_names: automaton(spaceless_words.iter().map(|(word, ..)| *word)),
-            spaceless_meanings: spaceless_words.into_iter().map(|(_, concept, groups)| (concept, groups)).collect(),
-        }
+    /// What is known of a word in lower case.
+    pub fn look_up(&self, word: &str) -> &Word {
+        self.known.get(word).unwrap_or(&self.unknown)
+    }
+
+    /// Whether a character of a script without spaces carries grammar.
+    pub fn is_stop_char(&self, c: char) -> bool {
+        self.stop_chars.contains(&c)
+    }
+
+    pub fn dimension(&self, name: &str) -> Option<Dimension> {
+        self.dimensions.iter().position(|known| *known == name).map(|at| at as Dimension)
     }
 
     /// The languages that a text in lower case is likely to be in, by its function words; all where it has none.
     pub fn languages(&self, text: &str) -> Languages {
         let mut hits = [0u8; 32];
         for word in text.split(|c: char| !c.is_alphanumeric() && c != '\'').take(TOLD_BY) {
-            let mut mask = self.grammar.get(word).copied().unwrap_or(0);
+            let mut mask = self.look_up(word).grammar;
             while mask != 0 {
                 hits[mask.trailing_zeros() as usize] += 1;
                 mask &= mask - 1;
@@ -191,144 +145,13 @@ impl Words {
         hits.iter().enumerate().filter(|(_, n)| **n == most).fold(0, |mask, (at, _)| mask | 1 << at)
     }
 
-    /// Whether the word is a function word of any language.
-    pub fn is_function(&self, word: &str) -> bool {
-        self.grammar.contains_key(word)
-    }
-
-    pub fn is_stop(&self, word: &str, languages: Languages) -> bool {
-        self.stop.get(word).is_some_and(|known| known & languages != 0)
-    }
-
-    /// Whether the word ties a subject to what is said of it.
-    pub fn links(&self, word: &str) -> bool {
-        self.links.contains(word)
-    }
-
-    pub fn is_stop_char(&self, c: char) -> bool {
-        self.stop_chars.contains(&c)
-    }
-
-    pub fn is_filler(&self, word: &str) -> bool {
-        self.filler.contains(word)
-    }
-
-    pub fn concept(&self, word: &str) -> Option<u16> {
-        self.concepts.get(word).copied()
-    }
-
-    pub fn contrasts(&self, word: &str) -> &[u16] {
-        self.contrasts.get(word).map_or(&[], Vec::as_slice)
-    }
-
-    pub fn dimension(&self, name: &str) -> Option<Dimension> {
-        self.dimensions.iter().position(|known| *known == name).map(|at| at as Dimension)
-    }
-
-    pub fn unit(&self, word: &str) -> Option<Dimension> {
-        self.units.get(word).copied()
-    }
-
-    /// Concepts and contrasts named in a script without word borders, as `(word, concept, contrasts)`.
-    pub fn spaceless_named<'t>(&self, text: &'t str) -> impl Iterator<Item = (&'t str, Option<u16>, &[u16])> {
-        self.spaceless_names.find_overlapping_iter(text).map(move |found| {
-            let (concept, groups) = &self.spaceless_meanings[found.pattern().as_usize()];
-            (&text[found.start()..found.end()], *concept, groups.as_slice())
-        })
-    }
-
-    /// What phrases of `languages` hint at in `text`, which is in lower case. Scripts without spaces need no telling apart.
-    pub fn marks(&self, text: &str, languages: Languages) -> Marks {
-        let mut marks = Marks::default();
-        let mut seen = [u32::MAX; 16];
-        let mut distinct = 0;
-        for found in self.phrases.find_overlapping_iter(text) {
-            if !on_borders(text, found.start(), found.end()) {
-                continue;
-            }
-            let pattern = found.pattern().as_u32();
-            if seen[..distinct].contains(&pattern) || distinct == seen.len() {
-                continue;
-            }
-            seen[distinct] = pattern;
-            distinct += 1;
-            let unspaced = text[found.start()..].starts_with(spaceless);
-            let mut counted: Option<Class> = None;
-            for &(class, known) in &self.classes[pattern as usize] {
-                if (known & languages == 0 && !unspaced) || counted == Some(class) {
-                    continue;
-                }
-                counted = Some(class);
-                match class {
-                    Class::Binding => marks.binding += 1,
-                    Class::Negation => marks.negation = true,
-                    Class::Change => marks.change = true,
-                    Class::Retract => marks.retract = true,
-                    Class::Additive => marks.additive = true,
-                    Class::Decision => marks.decision += 1,
-                    Class::Ask => marks.ask = true,
-                }
-            }
-        }
-        marks
+    /// Whether a text in these languages gives every noun a capital.
+    pub fn capitalises(&self, languages: Languages) -> bool {
+        languages == self.german
     }
 }
 
-/// Lines that carry data.
-pub(crate) fn lines(list: &'static str) -> impl Iterator<Item = &'static str> {
-    list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
-}
-
-/// The lines of a list with the name of their language.
-fn by_language(list: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    lines(list).filter_map(|line| line.split_once(':'))
-}
-
-/// A pattern that means ASCII where it says word or digit: what it is for is ASCII, and Unicode classes are many times slower.
-pub(crate) fn ascii(pattern: &str) -> String {
-    let mut plain = String::with_capacity(2 * pattern.len());
-    let mut chars = pattern.chars();
-    let mut class = false;
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match (chars.next(), class) {
-                (Some('b'), false) => plain.push_str(r"(?-u:\b)"),
-                (Some('w'), true) => plain.push_str("0-9A-Za-z_"),
-                (Some('d'), true) => plain.push_str("0-9"),
-                (Some('w'), false) => plain.push_str("[0-9A-Za-z_]"),
-                (Some('d'), false) => plain.push_str("[0-9]"),
-                (Some('s'), true) => plain.push_str(r" \t\n"),
-                (Some('s'), false) => plain.push_str(r"[ \t\n]"),
-                (Some(other), _) => plain.extend(['\\', other]),
-                (None, _) => {}
-            },
-            '[' | ']' => {
-                class = c == '[';
-                plain.push(c);
-            }
-            _ => plain.push(c),
-        }
-    }
-    plain
-}
-
-/// A regular expression of the program's own, see [`ascii`].
-pub(crate) fn pattern(pattern: &str) -> Regex {
-    Regex::new(&ascii(pattern)).unwrap_or_else(|_| unreachable!("built-in patterns are valid"))
-}
-
-pub(crate) fn automaton<'p>(patterns: impl Iterator<Item = &'p str>) -> AhoCorasick {
-    // The lists are part of the program and a few hundred kilobytes at most, far below what the builder refuses.
-    AhoCorasick::builder().match_kind(MatchKind::Standard).build(patterns).unwrap_or_else(|_| unreachable!("built-in lists are small"))
-}
-
-/// A phrase of a spaced script has to stand alone: "not" is no part of "note".
-fn on_borders(text: &str, start: usize, end: usize) -> bool {
-    let inner = |c: char| c.is_alphanumeric() && !spaceless(c);
-    let before = text[..start].chars().next_back();
-    let after = text[end..].chars().next();
-    let first = text[start..end].chars().next();
-    let last = text[start..end].chars().next_back();
-    let runs_on = |edge: Option<char>, beyond: Option<char>| edge.is_some_and(inner) && beyond.is_some_and(inner);
-    !runs_on(first, before) && !runs_on(last, after)
+/// Lines of the form `name: entry entry …`.
+fn entries(list: &'static str) -> impl Iterator<Item = (&'static str, std::str::SplitWhitespace<'static>)> {
+    lines(list).filter_map(|line| line.split_once(':')).map(|(name, entries)| (name, entries.split_whitespace()))
 }

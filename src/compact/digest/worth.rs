@@ -20,7 +20,8 @@ pub(crate) const REST: f32 = 12.0;
 
 pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, open: bool, times: u32) -> f32 {
     let subject = &statement.subject;
-    if subject.filler || (subject.words.is_empty() && subject.values.is_empty()) {
+    let bare = subject.words.is_empty() && (subject.values.is_empty() || statement.speaker == Speaker::Assistant);
+    if subject.filler || bare {
         return 0.0;
     }
     let rarest = rarity.weight(0).max(0.1);
@@ -32,11 +33,15 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
     let mut worth = match statement.speaker {
         Speaker::User => {
             let duty = 0.6 * f32::from(marks.binding.min(3)) + if marks.negation { 0.4 } else { 0.0 };
-            10.0 * (0.5 + 0.8 * novelty * amount + duty + 0.7 * values + 0.3 * names + if updates { 1.0 } else { 0.0 })
+            // What leads over to something pasted says little without it.
+            let leads = if subject.values.is_empty() && statement.text.ends_with([':', '：']) { 0.5 } else { 1.0 };
+            10.0 * leads * (0.5 + 0.8 * novelty * amount + duty + 0.7 * values + 0.3 * names + if updates { 1.0 } else { 0.0 })
         }
         Speaker::Assistant => {
             let said = 0.1 + 0.4 * novelty * amount + 0.45 * f32::from(marks.decision.min(3)) + 0.45 * values + 0.2 * names;
-            7.0 * said * if statement.report { 1.0 } else { 0.7 }
+            // What leads over to a call or a list says little itself.
+            let leads = if statement.text.ends_with([':', '：']) { 0.5 } else { 1.0 };
+            7.0 * said * leads * if statement.report { 1.0 } else { 0.6 }
         }
     };
     if subject.question {
