@@ -22,21 +22,27 @@ pub struct Rewrite {
     pub again: bool,
 }
 
-/// What of the agent's headers goes to an upstream called `host`.
-pub fn upward(from: &HeaderMap, host: &HeaderValue, rewrite: Rewrite) -> HeaderMap {
+/// What of the agent's headers goes to an upstream called `host`; without one it is named elsewhere, as HTTP/2 does.
+pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite) -> HeaderMap {
     let named = Named::of(from);
     let edited = rewrite.length.is_some();
     let mut out = HeaderMap::with_capacity(from.len() + 2);
     for (name, value) in from {
         match *name {
-            HOST if !out.contains_key(HOST) => _ = out.append(HOST, host.clone()),
-            HOST | EXPECT | TRAILER => {}
+            HOST => {
+                if let Some(host) = host.filter(|_| !out.contains_key(HOST)) {
+                    out.append(HOST, host.clone());
+                }
+            }
+            EXPECT | TRAILER => {}
             _ if is_hop_by_hop(name) || named.contains(name) || name.as_str().starts_with(OWN) => {}
             _ if edited && describes_body(name) || rewrite.again && name == "idempotency-key" => {}
             _ => _ = out.append(name, value.clone()),
         }
     }
-    out.entry(HOST).or_insert_with(|| host.clone());
+    if let Some(host) = host {
+        out.entry(HOST).or_insert_with(|| host.clone());
+    }
     if let Some(length) = rewrite.length {
         out.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
@@ -142,7 +148,7 @@ mod tests {
             ("z", "last"),
         ]);
         from.append("a", HeaderValue::from_bytes(b"caf\xe9").unwrap());
-        let up = upward(&from, &HeaderValue::from_static("api.example:8080"), Rewrite::default());
+        let up = upward(&from, Some(&HeaderValue::from_static("api.example:8080")), Rewrite::default());
         assert_eq!(
             list(&up),
             [("host", &b"api.example:8080"[..]), ("a", b"1"), ("a", b"caf\xe9"), ("b", b""), ("content-length", b"7"), ("z", b"last")]
@@ -154,9 +160,9 @@ mod tests {
         let from =
             map(&[("content-encoding", "zstd"), ("content-length", "7"), ("digest", "sha-256=x"), ("idempotency-key", "k"), ("a", "1")]);
         let host = HeaderValue::from_static("h");
-        let up = upward(&from, &host, Rewrite { length: Some(12), again: false });
+        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: false });
         assert_eq!(list(&up), [("idempotency-key", &b"k"[..]), ("a", b"1"), ("host", b"h"), ("content-length", b"12")]);
-        let up = upward(&from, &host, Rewrite { length: Some(12), again: true });
+        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: true });
         assert!(!up.contains_key("idempotency-key"));
     }
 

@@ -43,7 +43,7 @@ pub struct Ask<'a> {
 impl Ask<'_> {
     fn request(&self, pool: &Pool, carrier: &Carrier, payload: Payload) -> Result<Request<Payload>, Error> {
         let shared = matches!(carrier, Carrier::Many(_));
-        let mut headers = headers::upward(self.headers, &pool.host, self.rewrite);
+        let mut headers = headers::upward(self.headers, (!shared).then_some(&pool.host), self.rewrite);
         match &payload {
             _ if shared => {}
             Payload::Whole(bytes) if !headers.contains_key(CONTENT_LENGTH) => {

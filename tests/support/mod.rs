@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod conversations;
 pub mod script;
+pub mod secure;
 pub mod upstream;
 
 use std::net::SocketAddr;
