@@ -1,5 +1,7 @@
 //! Every system that the presets are named after, as it is described, is what its preset comes to.
 
+mod support;
+
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use plimsoll::{
@@ -8,9 +10,11 @@ use plimsoll::{
     conversation::Fingerprint,
     decide::{Call, Decider, Decision, Steer},
     proxy::Routes,
-    wire::{Format, Request},
+    wire::{Format, Request, check},
 };
+use proptest::prelude::*;
 use serde_json::{Value, json};
+use support::conversations::{history, render};
 
 fn configured(text: &str, overrides: &Overrides) -> Result<Config, plimsoll::config::Problem> {
     let folder = tempfile::tempdir().unwrap();
@@ -271,4 +275,34 @@ fn a_compaction_has_to_save_enough_and_the_next_one_waits_its_turns() {
     };
     let (free, cooled) = (epochs(0), epochs(4));
     assert!(free > 2 * cooled && cooled > 1, "{free} {cooled}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Valid, Smaller, Stable: whatever a preset cuts.
+    #[test]
+    fn every_preset_keeps_the_promises(
+        format in prop::sample::select(Format::ALL.to_vec()), events in history(8..60), window in 1500u64..20_000, now in any::<bool>(),
+    ) {
+        let body = render(format, &events, None);
+        for (name, _) in PRESETS {
+            let call = Call {
+                request: Request::read(format, body.clone().into()).unwrap(),
+                tenant: Fingerprint::default(),
+                upstream: "test".into(),
+                policy: Arc::new(policy(&named(name), "m").decisions()),
+                steer: if now { Steer::Now } else { Steer::Default },
+                window: Some(Window { tokens: window, separate_output: false }),
+                now: 1,
+            };
+            let Decision::Send(rewrite) = decider().before_send(&call) else { continue };
+            let went = Request::read(format, rewrite.body.clone()).unwrap();
+            prop_assert_eq!(check::rewrite(&call.request, &went), vec![], "{}", name);
+            let (before, after) = rewrite.report.tokens.unwrap();
+            prop_assert!(after <= before && rewrite.body.len() <= body.len(), "{name}: {:?}", rewrite.report);
+            let Decision::Send(again) = decider().before_send(&call) else { panic!("{name}: once more, and nothing is sent") };
+            prop_assert_eq!(&rewrite.body, &again.body, "{}", name);
+        }
+    }
 }

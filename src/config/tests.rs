@@ -86,6 +86,7 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
         "did you mean threshold? known here: enabled, min_messages, threshold",
     );
     check("[policy]\ntarget = 45", "policy.target", "45 is not accepted; expected a share of the window");
+    check("[policy.preflight]\nthreshold = 0", "policy.preflight.threshold", "0 is not accepted; expected a share of the window");
     check("discover_wait = -1", "discover_wait", "expected a number of seconds");
     check("[policy]\nwindow = \"big\"", "", "invalid type: string \"big\", expected u64");
     check("[policy.preflight]\nreserve = \"some\"", "", "expected a number of tokens or \"request\"");

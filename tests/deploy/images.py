@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tomllib
 
 from report import faults_of
 
@@ -35,7 +36,26 @@ def check(root, program, report):
     faults += [last != "scratch" and f"the last stage is over {last}"]
     report.hold("Dockerfile: folder, user and base are as the chart has them", faults)
 
-    # What the first stage compiles from has to be let in.
-    context = (root / "deploy/Dockerfile.dockerignore").read_text().split()
-    needed = ["Cargo.toml", "Cargo.lock", "build.rs", "src", "config", "benches", "README.md"]
-    report.hold("Dockerfile: its context is whole", [f"!{name}" not in context and f"{name} is left out" for name in needed])
+    report.hold("Dockerfile: its context is all that Cargo asks for", context_faults(root, report.work / "context"))
+
+
+def context_faults(root, copy):
+    """What Cargo misses in the files that .dockerignore lets in: targets of Cargo.toml, and files that the source includes."""
+    copy.mkdir()
+    ignore = (root / "deploy/Dockerfile.dockerignore").read_text().splitlines()
+    for name in [line[1:] for line in ignore if line.startswith("!")]:
+        if (root / name).is_dir():
+            shutil.copytree(root / name, copy / name)
+        elif (root / name).exists():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / name, copy / name)
+    yield from faults_of("cargo", "metadata", "--offline", "--no-deps", "--format-version=1", "--manifest-path", copy / "Cargo.toml")
+    manifest = tomllib.loads((copy / "Cargo.toml").read_text())
+    for kind, folder in (("bench", "benches"), ("bin", "src/bin"), ("example", "examples"), ("test", "tests")):
+        for target in manifest.get(kind, []):
+            path = target.get("path", f"{folder}/{target['name']}.rs")
+            yield not (copy / path).exists() and f"Cargo.toml names {path}"
+    for source in (copy / "src").rglob("*.rs"):
+        for included in re.findall(r'include_(?:str|bytes)!\("([^"]+)"\)', source.read_text()):
+            if not (source.parent / included).exists():
+                yield f"{source.relative_to(copy)} includes {included}"
