@@ -2,7 +2,11 @@
 
 mod support;
 
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 use plimsoll::{
     budget::Window,
@@ -277,6 +281,10 @@ fn a_compaction_has_to_save_enough_and_the_next_one_waits_its_turns() {
     assert!(free > 2 * cooled && cooled > 1, "{free} {cooled}");
 }
 
+/// The policy of every preset, for any model.
+static POLICIES: LazyLock<Vec<(&str, Arc<plimsoll::decide::Policy>)>> =
+    LazyLock::new(|| PRESETS.iter().map(|(name, _)| (*name, Arc::new(policy(&named(name), "m").decisions()))).collect());
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -286,12 +294,12 @@ proptest! {
         format in prop::sample::select(Format::ALL.to_vec()), events in history(8..60), window in 1500u64..20_000, now in any::<bool>(),
     ) {
         let body = render(format, &events, None);
-        for (name, _) in PRESETS {
+        for (name, policy) in POLICIES.iter() {
             let call = Call {
                 request: Request::read(format, body.clone().into()).unwrap(),
                 tenant: Fingerprint::default(),
                 upstream: "test".into(),
-                policy: Arc::new(policy(&named(name), "m").decisions()),
+                policy: policy.clone(),
                 steer: if now { Steer::Now } else { Steer::Default },
                 window: Some(Window { tokens: window, separate_output: false }),
                 now: 1,
