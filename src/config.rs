@@ -8,6 +8,7 @@
 mod base;
 mod file;
 mod policy;
+mod preset;
 mod problem;
 mod route;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use base::Base;
 pub use file::load;
 pub use policy::{Limits, Overflow, Policy};
+pub use preset::PRESETS;
 pub use problem::Problem;
 pub use route::{Model, Route, RouteFormat};
 
@@ -25,6 +27,8 @@ pub const REFERENCE: &str = include_str!("../config/reference.toml");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// The name of the preset that lies under the file; empty: none.
+    pub preset: String,
     /// Where agents connect.
     pub listen: String,
     /// Where health and metrics are served; `off` serves none.
@@ -60,6 +64,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            preset: String::new(),
             listen: "127.0.0.1:4790".into(),
             admin: "127.0.0.1:4791".into(),
             upstream: String::new(),
@@ -180,6 +185,8 @@ pub enum Http2 {
 /// What flags and environment say; each wins over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
+    /// The preset, instead of the file's.
+    pub preset: Option<String>,
     pub listen: Option<String>,
     pub admin: Option<String>,
     pub upstream: Option<String>,

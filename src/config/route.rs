@@ -15,6 +15,8 @@ pub struct Route {
     /// Take `path` off before the rest is joined to the base URL.
     pub strip: bool,
     pub format: RouteFormat,
+    /// The name of a preset, whose policy lies under `policy`.
+    pub preset: String,
     /// Overlays `[connection]`.
     pub connection: toml::Table,
     /// Overlays `[policy]`.
@@ -28,6 +30,7 @@ impl Default for Route {
             upstream: String::new(),
             strip: true,
             format: RouteFormat::Auto,
+            preset: String::new(),
             connection: toml::Table::new(),
             policy: toml::Table::new(),
         }
@@ -73,6 +76,8 @@ impl RouteFormat {
 #[serde(default, deny_unknown_fields)]
 pub struct Model {
     pub name: String,
+    /// The name of a preset, whose policy lies under `policy`.
+    pub preset: String,
     /// Overlays `[policy]`.
     pub policy: toml::Table,
 }
