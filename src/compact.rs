@@ -15,6 +15,7 @@ mod passages;
 mod protect;
 pub mod schedule;
 mod shrink_arguments;
+pub mod summary;
 mod trim_tail;
 mod view;
 
