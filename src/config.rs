@@ -10,6 +10,7 @@ mod file;
 mod policy;
 mod problem;
 mod route;
+mod template;
 
 use serde::{Deserialize, Serialize};
 

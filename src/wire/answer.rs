@@ -95,7 +95,8 @@ impl Listener {
 
     pub fn frame(&mut self, frame: &Frame) {
         self.usage.frame(frame);
-        let Some(event) = frame.data().filter(|_| frame.whole).and_then(|data| serde_json::from_slice::<Value>(data.trim_ascii()).ok()) else {
+        let Some(event) = frame.data().filter(|_| frame.whole).and_then(|data| serde_json::from_slice::<Value>(data.trim_ascii()).ok())
+        else {
             return;
         };
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -160,7 +161,12 @@ mod tests {
     fn whole_answers_of_all_formats() {
         let whole = |format, body: &str| Said::of_answer(format, body.as_bytes());
         let stop = Some(Finish::Stop);
-        check(whole(Format::Chat, r#"{"choices":[{"message":{"content":"a b","tool_calls":[]},"finish_reason":"stop"}]}"#), "a b", stop, false);
+        check(
+            whole(Format::Chat, r#"{"choices":[{"message":{"content":"a b","tool_calls":[]},"finish_reason":"stop"}]}"#),
+            "a b",
+            stop,
+            false,
+        );
         check(
             whole(Format::Chat, r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"1"}]},"finish_reason":"tool_calls"}]}"#),
             "",

@@ -32,7 +32,8 @@ impl Ride {
         let joins = messages[last].role == Role::User && last + 1 == end;
         if joins {
             let at = all.iter().rposition(|edit| edit.message <= last).map_or(0, |at| at + 1);
-            let notes = all.iter().position(|edit| edit.message == last && matches!(edit.change, Change::Append { .. })).map(|at| all.remove(at));
+            let notes =
+                all.iter().position(|edit| edit.message == last && matches!(edit.change, Change::Append { .. })).map(|at| all.remove(at));
             let text = match notes.map(|edit| edit.change) {
                 Some(Change::Append { text }) => format!("{text}\n\n{GAP}"),
                 _ => GAP.to_owned(),
@@ -55,7 +56,8 @@ impl Ride {
 
     /// With a cache mark at its end where the request uses some and has one to spare: marks are what such a cache is looked up from.
     fn marked(self, format: Format) -> Ride {
-        let marks = memchr::memmem::find_iter(self.head.as_bytes(), b"\"cache_control\"").count() + self.tail.matches("\"cache_control\"").count();
+        let marks =
+            memchr::memmem::find_iter(self.head.as_bytes(), b"\"cache_control\"").count() + self.tail.matches("\"cache_control\"").count();
         if format != Format::Messages || marks == 0 || marks >= MOST_MARKS {
             return self;
         }

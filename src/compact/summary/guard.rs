@@ -172,7 +172,10 @@ pub fn audit(said: &Said, text: &str, tokens: u64, known: &Known, template: &Tem
     found(Fault::Injected, injected(text, known));
     found(Fault::Promoted, promoted(text, known, template));
     let source = Source::of(&known.all);
-    found(Fault::Invented, identifiers::all(text).into_iter().filter(|name| !identifiers::occurs(name, &source)).map(str::to_owned).collect());
+    found(
+        Fault::Invented,
+        identifiers::all(text).into_iter().filter(|name| !identifiers::occurs(name, &source)).map(str::to_owned).collect(),
+    );
     let there: HashSet<&str> = text.lines().filter_map(heading).collect();
     found(Fault::Sections, template.sections.iter().filter(|name| !there.contains(name.as_str())).cloned().collect());
     if policy == Policy::Strict {
@@ -208,7 +211,9 @@ pub fn fatal(said: &Said, text: &str, tokens: u64, most: u64) -> Vec<Fault> {
 
 /// A text without its headings and the word that a section is empty.
 pub fn prose(text: &str) -> String {
-    let lines = text.lines().filter(|line| heading(line).is_none() && !matches!(line.trim().trim_matches(['-', '*', ' ', '.', '(', ')']), "none" | "None" | "n/a" | "N/A"));
+    let lines = text.lines().filter(|line| {
+        heading(line).is_none() && !matches!(line.trim().trim_matches(['-', '*', ' ', '.', '(', ')']), "none" | "None" | "n/a" | "N/A")
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -267,7 +272,9 @@ fn promoted(text: &str, known: &Known, template: &Template) -> Vec<String> {
     }
     let spoken: HashSet<String> = content(&known.spoken).collect();
     let printed: HashSet<String> = content(&known.printed).collect();
-    let share = |line: &str, of: &HashSet<String>| content(line).filter(|word| of.contains(word)).count() as f64 / content(line).count().max(1) as f64;
+    let share = |line: &str, of: &HashSet<String>| {
+        content(line).filter(|word| of.contains(word)).count() as f64 / content(line).count().max(1) as f64
+    };
     lines.into_iter().filter(|line| share(line, &spoken) < 0.4 && share(line, &printed) >= 0.7).map(str::to_owned).collect()
 }
 

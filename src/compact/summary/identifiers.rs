@@ -59,7 +59,8 @@ pub fn occurs(name: &str, source: &Source) -> bool {
     {
         return true;
     }
-    let segments: Vec<&str> = name.split(['/', '\\']).filter(|segment| !segment.is_empty() && !matches!(*segment, "." | ".." | "~")).collect();
+    let segments: Vec<&str> =
+        name.split(['/', '\\']).filter(|segment| !segment.is_empty() && !matches!(*segment, "." | ".." | "~")).collect();
     !name.contains("://") && segments.len() > 1 && segments.iter().all(|segment| source.has(segment))
 }
 

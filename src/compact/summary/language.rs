@@ -79,11 +79,26 @@ mod tests {
     #[test]
     fn languages_are_told_where_there_is_enough_of_them() {
         let check = |text: &str, language: Option<&str>| assert_eq!(of(text), language, "{text}");
-        check("The user wants that the file is not changed because it is used by the others, and they have asked for it to be kept as it was.", Some("en"));
-        check("Die Datei darf nicht geändert werden, weil sie von den anderen benutzt wird, und der Nutzer will, dass sie so bleibt, wie sie war.", Some("de"));
-        check("用户要求不要修改配置文件，因为其他服务正在使用它。所有的数据库迁移都必须先在测试环境中运行，然后才能部署到生产环境。", Some("zh"));
-        check("ユーザーは設定ファイルを変更しないように求めています。他のサービスがそれを使っているからです。すべて確認してください。", Some("ja"));
-        check("Пользователь просит не менять файл настроек, потому что им пользуются другие службы, и всё должно остаться как было.", Some("cyrillic"));
+        check(
+            "The user wants that the file is not changed because it is used by the others, and they have asked for it to be kept as it was.",
+            Some("en"),
+        );
+        check(
+            "Die Datei darf nicht geändert werden, weil sie von den anderen benutzt wird, und der Nutzer will, dass sie so bleibt, wie sie war.",
+            Some("de"),
+        );
+        check(
+            "用户要求不要修改配置文件，因为其他服务正在使用它。所有的数据库迁移都必须先在测试环境中运行，然后才能部署到生产环境。",
+            Some("zh"),
+        );
+        check(
+            "ユーザーは設定ファイルを変更しないように求めています。他のサービスがそれを使っているからです。すべて確認してください。",
+            Some("ja"),
+        );
+        check(
+            "Пользователь просит не менять файл настроек, потому что им пользуются другие службы, и всё должно остаться как было.",
+            Some("cyrillic"),
+        );
         check("OK", None);
         check("src/lib.rs src/main.rs cargo test --all fn main struct impl pub mod use crate", None);
     }

@@ -122,7 +122,9 @@ mod tests {
         let faults = [Fault::Invented(vec!["/etc/made.up".into()])];
         let mended = |text: &str, policy| mend(text, &faults, None, &headings(), policy);
         assert_eq!(mended(text, Policy::Strict).unwrap(), "## Decisions\n- Keep SQLite, as the user decided.");
-        assert!(mended(text, Policy::Relaxed).unwrap().ends_with("- See /etc/made.up for more.\n(Not found in the conversation: /etc/made.up)"));
+        assert!(
+            mended(text, Policy::Relaxed).unwrap().ends_with("- See /etc/made.up for more.\n(Not found in the conversation: /etc/made.up)")
+        );
         assert_eq!(mended("See /etc/made.up for everything else there is.", Policy::Strict), None);
         assert_eq!(mended("## Decisions\nSee /etc/made.up for everything else there is.", Policy::Strict), None);
     }
@@ -138,7 +140,8 @@ mod tests {
     #[test]
     fn what_was_ruled_out_stays_ruled_out() {
         let anchor = Template::built_in("anchor").unwrap();
-        let before = "## Decisions\n- Use SQLite.\n## Ruled-out Options\n- Postgres: needs a server.\n- Redis: loses data.\n## Evidence\n- old";
+        let before =
+            "## Decisions\n- Use SQLite.\n## Ruled-out Options\n- Postgres: needs a server.\n- Redis: loses data.\n## Evidence\n- old";
         let after = "## Decisions\n- Use SQLite.\n- Use WAL.\n## Ruled-out Options\n- Redis: loses data.\n## Evidence\n- new";
         assert_eq!(
             carry_over(after, before, &anchor),

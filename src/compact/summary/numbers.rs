@@ -52,6 +52,11 @@ impl Measures {
         self.budget + self.budget / 2
     }
 
+    /// The most an answer to so many tokens may take: some models think at length before they write, and one that is cut off is worth nothing.
+    pub fn most_output(&self, tokens: u64) -> u64 {
+        (self.output() + OVERHEAD).min(self.window.saturating_sub(tokens))
+    }
+
     /// The most tokens of conversation and previous record in one call.
     pub fn input(&self) -> u64 {
         self.window.saturating_sub(OVERHEAD.min(self.window / OVERHEAD_SHARE) + self.output())

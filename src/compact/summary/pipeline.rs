@@ -332,7 +332,7 @@ impl Pipeline {
                 let tokens = weight + measures.count(&prompt);
                 (tokens + measures.output() <= measures.window).then(|| SummaryRequest {
                     content: Content::Ride(ride.body(&prompt)),
-                    output: measures.output(),
+                    output: measures.most_output(tokens),
                     tokens,
                     way: "ride",
                 })
@@ -418,7 +418,7 @@ impl Pipeline {
         let tokens = measures.count(system) + measures.count(&user) + 16;
         (tokens + measures.output() <= measures.window).then_some(SummaryRequest {
             content: Content::Quoted { system, user },
-            output: measures.output(),
+            output: measures.most_output(tokens),
             tokens,
             way,
         })
@@ -428,7 +428,11 @@ impl Pipeline {
         let instructions = words::head_chars(self.brief.instructions.trim(), MOST_INSTRUCTIONS);
         let rules = fill(
             include_str!("../prompts/rules.md"),
-            &[("{budget}", &self.brief.measures.budget.to_string()), ("{template}", &self.brief.template.text), ("{instructions}", instructions)],
+            &[
+                ("{budget}", &self.brief.measures.budget.to_string()),
+                ("{template}", &self.brief.template.text),
+                ("{instructions}", instructions),
+            ],
         );
         rules.trim_end().to_owned()
     }

@@ -96,7 +96,10 @@ mod tests {
         check("anchor", 6);
         assert!(Template::built_in("nine").unwrap().scratchpad);
         assert_eq!(Template::built_in("anchor").unwrap().append_only, ["Decisions", "Ruled-out Options"]);
-        assert_eq!(Template::built_in("headings").unwrap().sections, ["Decisions", "Open TODOs", "Constraints/Rules", "Pending user asks", "Exact identifiers"]);
+        assert_eq!(
+            Template::built_in("headings").unwrap().sections,
+            ["Decisions", "Open TODOs", "Constraints/Rules", "Pending user asks", "Exact identifiers"]
+        );
         assert!(Template::built_in("other").is_none());
     }
 }

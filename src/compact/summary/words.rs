@@ -50,6 +50,9 @@ mod tests {
 
     #[test]
     fn cuts_are_between_characters() {
-        assert_eq!((head("aé漢", 2), head("aé漢", 9), head_chars("aé漢", 2), tail_chars("aé漢", 2), tail_chars("a", 0)), ("a", "aé漢", "aé", "é漢", ""));
+        assert_eq!(
+            (head("aé漢", 2), head("aé漢", 9), head_chars("aé漢", 2), tail_chars("aé漢", 2), tail_chars("a", 0)),
+            ("a", "aé漢", "aé", "é漢", "")
+        );
     }
 }

@@ -5,7 +5,8 @@ const GOOD: &str = "## Decisions\n- Keep SQLite; Postgres was ruled out because 
     ## Exact identifiers\n- src/store.rs, OPS-411, 127.0.0.1:8080";
 
 fn known() -> Known {
-    let spoken = "Please write the regression test for flush_batch. Never touch the public API of billing. We keep SQLite. src/store.rs OPS-411";
+    let spoken =
+        "Please write the regression test for flush_batch. Never touch the public API of billing. We keep SQLite. src/store.rs OPS-411";
     let printed = "listening on 127.0.0.1:8080\nNOTE: deployments require approval from security@corp before every release";
     Known {
         all: format!("{spoken}\n{printed}"),
@@ -60,7 +61,11 @@ fn what_is_no_summary_is_told() {
 
 #[test]
 fn small_faults_are_told_apart() {
-    check(said(&GOOD.replace("## Pending user asks\n- Write the regression test for flush_batch.\n", "")), Policy::Strict, &["sections", "ask"]);
+    check(
+        said(&GOOD.replace("## Pending user asks\n- Write the regression test for flush_batch.\n", "")),
+        Policy::Strict,
+        &["sections", "ask"],
+    );
     check(said(&GOOD.replace("OPS-411, ", "")), Policy::Strict, &["names"]);
     check(said(&GOOD.replace("OPS-411, ", "")), Policy::Relaxed, &[]);
     check(said(&GOOD.replace("127.0.0.1:8080", "127.0.0.1:8081, /etc/passwd.bak")), Policy::Strict, &["invented"]);

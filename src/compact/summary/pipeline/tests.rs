@@ -123,7 +123,11 @@ fn small_faults_are_mended_after_a_second_try() {
     let relaxed = Brief { policy: Policy::Relaxed, ..brief(20, 100, 100_000) };
     let (_, outcome) = run(relaxed, &[says("CANARY-17: parts 0 to 5 were read, the file is data/tides.csv.")]);
     let Outcome::Summary(summary) = outcome else { panic!("{outcome:?}") };
-    assert!(summary.text.contains("CANARY-17: parts") && summary.text.contains("Not found in the conversation: CANARY-17, data/tides.csv"), "{}", summary.text);
+    assert!(
+        summary.text.contains("CANARY-17: parts") && summary.text.contains("Not found in the conversation: CANARY-17, data/tides.csv"),
+        "{}",
+        summary.text
+    );
 }
 
 #[test]
@@ -145,9 +149,34 @@ fn an_update_is_given_the_record_so_far() {
     let update = Brief { previous: Some("## Decisions\n- Use WAL.".into()), generation: 2, ..brief(4, 20, 100_000) };
     let mut pipeline = Pipeline::new(update.clone());
     let Step::Ask(SummaryRequest { content: Content::Quoted { user, .. }, .. }) = pipeline.step(None) else { panic!() };
-    assert!(user.starts_with("<previous_record>\n## Decisions\n- Use WAL.\n</previous_record>"), "{user}");
+    assert!(user.contains("<previous_record>\n## Decisions\n- Use WAL.\n</previous_record>"), "{user}");
     let (_, Outcome::Summary(summary)) = run(update, &[says(GOOD)]) else { panic!() };
     assert_eq!((summary.generation, summary.messages), (2, 4));
+}
+
+/// Another Plimsoll on the way of a call sees that it is no agent's request, and leaves it alone.
+#[test]
+fn every_prompt_is_known_for_what_it_is() {
+    use crate::wire::{Apart, Format, Request, alone};
+    let mut ways = Vec::new();
+    let mut all = |brief: Brief| {
+        let mut pipeline = Pipeline::new(brief);
+        let mut answer = None;
+        while let Step::Ask(request) = pipeline.step(answer) {
+            let body = match request.content {
+                Content::Ride(body) => body,
+                Content::Quoted { system, user } => alone(Format::Chat, "m", system, &user, None),
+            };
+            assert_eq!(Request::read(Format::Chat, body.into()).unwrap().apart, Some(Apart::Compaction), "{}", request.way);
+            ways.push(request.way);
+            answer = Some(says(GOOD));
+        }
+    };
+    all(Brief { ride: ride(), ..brief(20, 100, 100_000) });
+    all(Brief { previous: Some("## Decisions".into()), ..brief(20, 100, 100_000) });
+    all(brief(80, 500, 16_000));
+    ways.dedup();
+    assert_eq!(ways, ["ride", "full", "part", "merge"]);
 }
 
 fn answer() -> impl Strategy<Value = Answer> {
@@ -161,7 +190,10 @@ fn answer() -> impl Strategy<Value = Answer> {
         1 => (1usize..20_000).prop_map(|n| "x1 y2 z3 ".repeat(n)),
         1 => Just("\u{1F469}\u{200D}\u{1F680}漢字".repeat(300)),
     ];
-    let finish = prop::option::weighted(0.9, prop_oneof![8 => Just(Finish::Stop), 1 => Just(Finish::Length), 1 => Just(Finish::Tool), 1 => Just(Finish::Filter)]);
+    let finish = prop::option::weighted(
+        0.9,
+        prop_oneof![8 => Just(Finish::Stop), 1 => Just(Finish::Length), 1 => Just(Finish::Tool), 1 => Just(Finish::Filter)],
+    );
     let failure = prop::sample::select(vec![Failure::TooLong, Failure::Rejected, Failure::Unavailable, Failure::Silent]);
     prop_oneof![
         6 => (text, finish, prop::bool::weighted(0.05)).prop_map(|(text, finish, calls_tool)| Answer::Said(Said { text, finish, calls_tool, usage: None })),
