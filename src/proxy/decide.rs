@@ -24,6 +24,7 @@ use crate::wire::{
     usage::Usage,
 };
 
+pub use super::summarizer::Flights;
 pub use crate::decide::{Report, Ticket};
 
 /// A chat request as it came.
@@ -89,6 +90,12 @@ impl Decide {
     #[doc(hidden)]
     pub fn scripted(script: Arc<dyn Script>) -> Decide {
         Decide { script: Some(script), ..Decide::default() }
+    }
+
+    /// The summaries that are being made, for who wants to wait for them.
+    #[doc(hidden)]
+    pub fn flights(&self) -> Flights {
+        Flights(self.summarizer.clone())
     }
 
     /// What to send for a request that came. May take milliseconds. Where upstream is about to tell its window, what to wait for before this is asked again.

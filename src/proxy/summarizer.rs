@@ -46,6 +46,20 @@ struct Flight {
     until: Instant,
 }
 
+/// All summaries that are being made.
+#[derive(Clone)]
+pub struct Flights(pub(super) Arc<Summarizer>);
+
+impl Flights {
+    /// Returns when none is.
+    pub async fn landed(&self) {
+        loop {
+            let Some(mut done) = lock(&self.0.flights).values().next().map(|flight| flight.done.clone()) else { return };
+            drop(done.changed().await);
+        }
+    }
+}
+
 /// On whose behalf, and how, a summary is made.
 pub struct Caller {
     pub core: Arc<Decider>,
@@ -91,7 +105,7 @@ impl Summarizer {
             Need::Await(claim) => self.wait(claim),
             Need::Begin(job) => {
                 let (claim, urgent) = (job.claim, job.urgent);
-                if let Some(rest) = lock(&self.rests).left(caller.tenant, &job.model, caller.knobs.tenant_tokens) {
+                if let Some(rest) = lock(&self.rests).left(caller.tenant, &job.model, caller.knobs.tenant_tokens, Instant::now()) {
                     let now = caller.now();
                     caller.core.summarized(claim, None, now, now + rest.as_secs().max(1));
                     return None;
@@ -118,21 +132,22 @@ impl Summarizer {
 
     pub fn prune(&self) {
         lock(&self.pools).values().for_each(|pool| pool.prune());
-        lock(&self.rests).prune();
+        lock(&self.rests).prune(Instant::now());
     }
 
     async fn make(&self, job: Box<Job>, caller: Caller) {
         let (claim, model, began) = (job.claim, job.model.clone(), Instant::now());
         let mut cost = Cost::default();
         let outcome = self.run(job, &caller, began + seconds(caller.knobs.timeout), &mut cost).await;
-        lock(&self.rests).spend(caller.tenant, cost.input + cost.output);
+        let ended = Instant::now();
+        lock(&self.rests).spend(caller.tenant, cost.input + cost.output, ended);
         let (summary, cause) = match outcome {
             Outcome::Summary(summary) => (Some(summary), None),
             Outcome::Digest(cause) => (None, Some(cause)),
         };
         let rest = match cause {
             None => Duration::ZERO,
-            Some(_) => lock(&self.rests).failed(caller.tenant, &model, seconds(caller.knobs.cooldown)),
+            Some(_) => lock(&self.rests).failed(caller.tenant, &model, seconds(caller.knobs.cooldown), ended),
         };
         if cause.is_none() {
             lock(&self.rests).succeeded(caller.tenant, &model);

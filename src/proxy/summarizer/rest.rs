@@ -31,15 +31,13 @@ struct Spent {
 
 impl Rests {
     /// How long this model is not to be asked for this tenant yet, whose budget is `budget` tokens an hour, or any number where that is 0.
-    pub fn left(&self, tenant: Tenant, model: &str, budget: u64) -> Option<Duration> {
-        let now = Instant::now();
+    pub fn left(&self, tenant: Tenant, model: &str, budget: u64, now: Instant) -> Option<Duration> {
         let failed = self.models.get(&(tenant, model.to_owned())).map(|failing| failing.until);
         let spent = self.spent.get(&tenant).filter(|spent| budget > 0 && spent.tokens >= budget).map(|spent| spent.since + HOUR);
         failed.into_iter().chain(spent).max().and_then(|until| until.checked_duration_since(now)).filter(|left| !left.is_zero())
     }
 
-    pub fn spend(&mut self, tenant: Tenant, tokens: u64) {
-        let now = Instant::now();
+    pub fn spend(&mut self, tenant: Tenant, tokens: u64, now: Instant) {
         if self.spent.len() >= MOST && !self.spent.contains_key(&tenant) {
             return;
         }
@@ -51,12 +49,12 @@ impl Rests {
     }
 
     /// How long the model rests now, where the first failure in a row costs `cooldown`.
-    pub fn failed(&mut self, tenant: Tenant, model: &str, cooldown: Duration) -> Duration {
+    pub fn failed(&mut self, tenant: Tenant, model: &str, cooldown: Duration, now: Instant) -> Duration {
         let key = (tenant, model.to_owned());
         let in_a_row = self.models.get(&key).map_or(0, |failing| failing.in_a_row);
         let rest = cooldown * (1 << in_a_row.min(MOST_DOUBLINGS));
         if self.models.len() < MOST || self.models.contains_key(&key) {
-            self.models.insert(key, Failing { in_a_row: in_a_row + 1, until: Instant::now() + rest });
+            self.models.insert(key, Failing { in_a_row: in_a_row + 1, until: now + rest });
         }
         rest
     }
@@ -66,8 +64,7 @@ impl Rests {
     }
 
     /// Forgets what is long over.
-    pub fn prune(&mut self) {
-        let now = Instant::now();
+    pub fn prune(&mut self, now: Instant) {
         self.models.retain(|_, failing| now < failing.until + HOUR);
         self.spent.retain(|_, spent| now.duration_since(spent.since) < HOUR);
     }
@@ -80,32 +77,35 @@ mod tests {
     const A: Tenant = Tenant([1; 32]);
     const B: Tenant = Tenant([2; 32]);
 
-    #[tokio::test(start_paused = true)]
-    async fn a_model_rests_longer_with_every_failure_in_a_row() {
+    #[test]
+    fn a_model_rests_longer_with_every_failure_in_a_row() {
         let mut rests = Rests::default();
         let minute = Duration::from_secs(60);
-        for (times, rest) in [1, 2, 4, 8, 16, 16].into_iter().enumerate() {
-            assert_eq!(rests.failed(A, "m", minute), minute * rest, "{times}");
-            assert_eq!(rests.left(A, "m", 0), Some(minute * rest));
-            tokio::time::advance(minute * rest).await;
-            assert_eq!(rests.left(A, "m", 0), None);
+        let mut now = Instant::now();
+        for rest in [1, 2, 4, 8, 16, 16] {
+            assert_eq!(rests.failed(A, "m", minute, now), minute * rest);
+            assert_eq!(rests.left(A, "m", 0, now), Some(minute * rest));
+            now += minute * rest;
+            assert_eq!(rests.left(A, "m", 0, now), None);
         }
-        assert!(rests.left(B, "m", 0).is_none() && rests.left(A, "n", 0).is_none());
+        assert_eq!(rests.failed(A, "m", minute, now), minute * 16);
+        assert!(rests.left(B, "m", 0, now).is_none() && rests.left(A, "n", 0, now).is_none());
         rests.succeeded(A, "m");
-        assert_eq!(rests.failed(A, "m", minute), minute);
+        assert_eq!(rests.failed(A, "m", minute, now), minute);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_tenant_spends_its_own_budget_and_has_a_new_one_in_an_hour() {
+    #[test]
+    fn a_tenant_spends_its_own_budget_and_has_a_new_one_in_an_hour() {
         let mut rests = Rests::default();
-        rests.spend(A, 900);
-        assert_eq!(rests.left(A, "m", 1000), None);
-        tokio::time::advance(HOUR / 4).await;
-        rests.spend(A, 100);
-        assert_eq!((rests.left(A, "m", 1000), rests.left(B, "m", 1000), rests.left(A, "m", 0)), (Some(HOUR / 4 * 3), None, None));
-        tokio::time::advance(HOUR / 4 * 3).await;
-        assert_eq!(rests.left(A, "m", 1000), None);
-        rests.spend(A, 10);
-        assert_eq!(rests.left(A, "m", 1000), None);
+        let start = Instant::now();
+        rests.spend(A, 900, start);
+        assert_eq!(rests.left(A, "m", 1000, start), None);
+        let later = start + HOUR / 4;
+        rests.spend(A, 100, later);
+        let left = |tenant, budget| rests.left(tenant, "m", budget, later);
+        assert_eq!((left(A, 1000), left(B, 1000), left(A, 0)), (Some(HOUR / 4 * 3), None, None));
+        assert_eq!(rests.left(A, "m", 1000, start + HOUR), None);
+        rests.spend(A, 10, start + HOUR);
+        assert_eq!(rests.left(A, "m", 1000, start + HOUR), None);
     }
 }
