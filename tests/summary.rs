@@ -346,8 +346,9 @@ async fn in_the_background_nobody_waits_and_the_request_itself_is_ridden_on() {
         (Request::read(Format::Chat, near.clone().into()).unwrap(), Request::read(Format::Chat, ridden.body.clone().into()).unwrap());
     assert_eq!(check::faults(&asked), []);
     let kept = asked.conversation.messages.len() - 1;
-    let cached = came.conversation.messages[kept - 1].span.end as usize;
-    assert!(kept > 4 && asked.text().as_bytes()[..cached] == near.as_bytes()[..cached], "the prefix is the one the provider has cached");
+    let cached = came.conversation.messages[kept - 1].span.end as usize - came.list.start as usize;
+    let (sent, ridden) = (&near.as_bytes()[came.list.start as usize..], &asked.text().as_bytes()[asked.list.start as usize..]);
+    assert!(kept > 4 && sent[..cached] == ridden[..cached], "the prefix is the one the provider has cached");
     // When its time comes, it is there, and nobody asks again.
     let over = body(OVER);
     let got = ask(proxy.address, post("k", &over)).await;

@@ -48,6 +48,11 @@ impl Epoch {
         })
     }
 
+    /// Whether it has been sent, as far as is known here.
+    pub fn is_worked_out(&self) -> bool {
+        self.worked_out.get().is_some()
+    }
+
     /// The rungs that changed something, in order. Where there was no summary, the digest was the one.
     pub fn rungs(&self) -> Vec<&'static str> {
         let summarized = self.worked_out.get().is_some_and(|worked_out| worked_out.summarized);

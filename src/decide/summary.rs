@@ -62,7 +62,8 @@ impl Decider {
             Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh, shelf: Some(shelf) };
         let mut standing = course.follow(&self.ledger.page(epochs, call.now));
 
-        let begins = standing.epoch.clone().filter(|epoch| epoch.covers >= request.lasting() && !shelf.is_settled(prefixes[epoch.covers]));
+        // An epoch that nobody has sent yet, whether it begins with this request or began when nobody was here to see it.
+        let begins = standing.epoch.clone().filter(|epoch| !epoch.is_worked_out() && !shelf.is_settled(prefixes[epoch.covers]));
         if let Some(epoch) = begins {
             let waits = knobs.when == When::Request && epoch.trigger != Trigger::Hygiene;
             // What was sent last is what came, unless another epoch was in force.
