@@ -39,8 +39,7 @@ impl Epoch {
     /// The edits, worked out when they are first wanted: most epochs of a replay are over before anybody would send them.
     pub fn worked_out(&self, course: &Course) -> &WorkedOut {
         self.worked_out.get_or_init(|| {
-            // The cheap gate asks no model, and what it has made already costs nothing but is not what that gate is for.
-            let shelf = course.shelf.filter(|_| self.trigger != Trigger::Hygiene && self.gone > 0);
+            let shelf = course.shelf.filter(|_| self.gone > 0);
             let chosen = shelf.and_then(|shelf| shelf.settle(course.prefixes[self.covers], &course.prefixes[..=self.gone]));
             let summary = chosen.as_ref().map(|(_, summary)| &**summary);
             let Outcome { edits, slack, summarized, .. } = course.run(self.covers, &Goal { draft: false, ..self.goal }, summary);

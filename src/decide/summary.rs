@@ -1,7 +1,7 @@
 //! Which summary a request calls for: what a model is to be asked, so that its answer is there when it is needed.
 //!
 //! The schedule of epochs knows nothing of this. Below the trigger a compaction is tried out on the request as it stands, and what it would take away is
-//! what a summary is made of; at the trigger, where requests may wait, it is what the epoch that begins takes away.
+//! what a summary is made of; at the trigger, where requests may wait and none was made ahead, it is what the epoch that begins takes away.
 
 use super::{Call, Decider, Measured, Mode, Steer, VERSION, base, cannot_be_due};
 use crate::budget::{Limits, Trigger, load::Scale, models};
@@ -65,6 +65,7 @@ impl Decider {
         // An epoch that nobody has sent yet, whether it begins with this request or began when nobody was here to see it.
         let begins = standing.epoch.clone().filter(|epoch| !epoch.is_worked_out() && !shelf.is_settled(prefixes[epoch.covers]));
         if let Some(epoch) = begins {
+            // The cheap gate waits for no model.
             let waits = knobs.when == When::Request && epoch.trigger != Trigger::Hygiene;
             // What was sent last is what came, unless another epoch was in force.
             let sent = (epoch.number == 1).then_some((&[][..], standing.came.tokens + rest));
@@ -72,7 +73,7 @@ impl Decider {
         }
         let weight = standing.sent.tokens + rest;
         let before = standing.epoch.as_ref().map_or(0, |epoch| epoch.gone);
-        if knobs.when != When::Background || weight < line || shelf.is_provided_for(&prefixes[before + 1..]) {
+        if weight < line || shelf.is_provided_for(&prefixes[before + 1..]) {
             return None;
         }
         let current = standing.epoch.clone();
@@ -162,7 +163,7 @@ fn brief(call: &Call, course: &Course, epoch: &Epoch, sent: Option<(&[Edit], u64
     let sent = sent.filter(|(edits, _)| knobs.rides() && (edits.is_empty() || previous.is_some()));
     let ride = sent.and_then(|(edits, weight)| Some((Ride::of(request, edits, to, measures.output())?, weight)));
     Brief {
-        entries: prepare(&view, from, to),
+        entries: prepare(&view, from, to, window),
         known: Known::of(&view, from, to, &rest),
         previous: previous.map(|previous| previous.text.clone()),
         messages: to,

@@ -62,7 +62,8 @@ pub enum When {
     /// Ahead of need, from a band below the trigger on; no request waits.
     #[default]
     Background,
-    /// When a compaction is due, while the request waits; the digest serves where the deadline passes.
+    /// Also when a compaction is due and none was made ahead, while the request waits; the digest serves where the deadline passes. A compaction by
+    /// the cheap gate waits for nothing.
     Request,
 }
 

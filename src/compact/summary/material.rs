@@ -17,6 +17,10 @@ const RESULT: (usize, usize, usize) = (6_000, 4_000, 1_500);
 /// The same of a call's arguments.
 const ARGUMENTS: (usize, usize, usize) = (1_500, 1_200, 200);
 
+/// On a small window, in tokens, less: a result may have a character for every ten tokens, but so many in any case.
+const TOKENS_A_CHARACTER: u64 = 10;
+const LEAST: usize = 300;
+
 /// One passage, ready to be quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -51,8 +55,10 @@ impl From {
     }
 }
 
-/// The passages of messages `from..to` of a view, prepared.
-pub fn prepare(view: &View, from: usize, to: usize) -> Vec<Entry> {
+/// The passages of messages `from..to` of a view, prepared for a model with a window of so many tokens.
+pub fn prepare(view: &View, from: usize, to: usize, window: u64) -> Vec<Entry> {
+    let room = usize::try_from(window / TOKENS_A_CHARACTER).unwrap_or(usize::MAX).max(LEAST);
+    let (result, arguments) = (scaled(RESULT, room), scaled(ARGUMENTS, room));
     let mut out = Vec::new();
     let mut passages = Vec::new();
     for message in from..to.min(view.messages().len()) {
@@ -63,9 +69,9 @@ pub fn prepare(view: &View, from: usize, to: usize) -> Vec<Entry> {
             let (from, tool, text) = match passage.voice {
                 Voice::User => (From::User, "", clean(&passage.text)),
                 Voice::Assistant => (From::Assistant, "", clean(&passage.text)),
-                Voice::Call { tool } => (From::Call, tool, ends(&clean(&passage.text), ARGUMENTS)),
+                Voice::Call { tool } => (From::Call, tool, ends(&clean(&passage.text), arguments)),
                 Voice::Result { tool, failed } => {
-                    (if failed { From::Failure } else { From::Result }, tool, ends(&clean(&passage.text), RESULT))
+                    (if failed { From::Failure } else { From::Result }, tool, ends(&clean(&passage.text), result))
                 }
             };
             if !text.trim().is_empty() {
@@ -103,6 +109,11 @@ fn media(view: &View, message: usize, group: usize) -> Option<Entry> {
     }
     let from = if view.conversation().is_person(&view.messages()[message]) { From::User } else { From::Result };
     (!notes.is_empty()).then(|| Entry { place: message, group, from, tool: String::new(), text: notes.trim_end().to_owned() })
+}
+
+/// Smaller measures of the same proportions, where there is less room.
+fn scaled((most, head, tail): (usize, usize, usize), room: usize) -> (usize, usize, usize) {
+    if room >= most { (most, head, tail) } else { (room, room * head / most, room * tail / most) }
 }
 
 fn ends(text: &str, (most, head, tail): (usize, usize, usize)) -> String {

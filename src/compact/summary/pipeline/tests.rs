@@ -75,7 +75,7 @@ fn what_fits_is_one_call_and_what_does_not_is_cut() {
     let mut first: Vec<&str> = (20..900).step_by(20).map(|tokens| run(brief(20, tokens, 16_000), &[says(GOOD)]).0[0]).collect();
     first.dedup();
     assert_eq!(first, ["full", "chunk", "part"]);
-    let (ways, outcome) = run(brief(80, 500, 16_000), &[says(GOOD)]);
+    let (ways, outcome) = run(brief(30, 400, 16_000), &[says(GOOD)]);
     assert!(ways.len() > 4 && ways[..ways.len() - 1].iter().all(|way| *way == "part") && ways.last() == Some(&"merge"), "{ways:?}");
     assert!(matches!(outcome, Outcome::Summary(_)));
     check(brief(2_000, 500, 16_000), &[says(GOOD)], &["small"], Ok(&[]));
@@ -174,7 +174,7 @@ fn every_prompt_is_known_for_what_it_is() {
     };
     all(Brief { ride: ride(), ..brief(20, 100, 100_000) });
     all(Brief { previous: Some("## Decisions".into()), ..brief(20, 100, 100_000) });
-    all(brief(80, 500, 16_000));
+    all(brief(30, 400, 16_000));
     ways.dedup();
     assert_eq!(ways, ["ride", "full", "part", "merge"]);
 }
