@@ -15,6 +15,7 @@ mod passages;
 mod protect;
 pub mod schedule;
 mod shrink_arguments;
+pub mod summary;
 mod trim_tail;
 mod view;
 
@@ -51,6 +52,10 @@ pub struct Outcome {
     pub slack: u64,
     /// The rungs that changed something, in order.
     pub rungs: Vec<&'static str>,
+    /// Messages up to the last one that is gone.
+    pub gone: usize,
+    /// The notes hold a model's summary.
+    pub summarized: bool,
 }
 
 impl Goal {
@@ -90,10 +95,18 @@ impl Goal {
 
 /// Runs the plan over the first `end` messages. `weights` are their tokens, `rest` those of everything outside of the list.
 pub fn run(request: &Request, end: usize, weights: &[u64], rest: u64, scale: &Scale, goal: &Goal, knobs: &Knobs) -> Outcome {
-    let mut view = View::new(request, end, weights, rest, scale);
+    ladder(View::new(request, end, weights, rest, scale), goal, knobs)
+}
+
+/// Runs the plan over a view.
+fn ladder(mut view: View, goal: &Goal, knobs: &Knobs) -> Outcome {
+    let rest = view.rest();
     let zones = Zones::of(&view, goal, knobs);
     let mut rungs = Vec::new();
     for rung in &knobs.plan {
+        if *rung == Rung::Summarize && !knobs.summarize.is_on() {
+            continue;
+        }
         if goal.reached(&view) || (rung.is_aggressive() && goal.is_tolerable(&view)) {
             continue;
         }
@@ -103,7 +116,8 @@ pub fn run(request: &Request, end: usize, weights: &[u64], rest: u64, scale: &Sc
             Rung::Microcompact => microcompact::run(&mut view, &zones, goal, knobs),
             Rung::ShrinkArguments => shrink_arguments::run(&mut view, &zones, knobs),
             Rung::Cull => cull::run(&mut view, &zones),
-            Rung::Digest => fold::digest(&mut view, &zones, goal, knobs),
+            // What is folded does not depend on what stands for it, and neither does what that may weigh.
+            Rung::Summarize | Rung::Digest => fold::digest(&mut view, &zones, goal, knobs),
             Rung::SlidingWindow => fold::sliding_window(&mut view, &zones, goal, knobs),
             Rung::TrimTail => trim_tail::run(&mut view, &zones, goal, knobs),
             // The output cap is no message: the caller lowers it.
@@ -114,5 +128,6 @@ pub fn run(request: &Request, end: usize, weights: &[u64], rest: u64, scale: &Sc
         }
     }
     let load = Load { tokens: view.tokens() - rest, bytes: view.bytes(), media: view.media(), messages: view.kept() };
-    Outcome { slack: view.slack(), edits: view.into_edits(), load, rungs }
+    let gone = (0..view.messages().len()).rev().find(|&message| view.is_dropped(message)).map_or(0, |last| last + 1);
+    Outcome { slack: view.slack(), summarized: view.summarized, edits: view.into_edits(), load, rungs, gone }
 }

@@ -11,6 +11,7 @@ mod policy;
 mod preset;
 mod problem;
 mod route;
+mod template;
 
 use serde::{Deserialize, Serialize};
 

@@ -5,10 +5,13 @@
 
 mod overflow;
 mod refusal;
+mod summary;
 
 pub use refusal::{Kind, Refusal};
+pub use summary::{Claim, Job, Need};
 
 use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale, models};
+use crate::compact::summary::Candidates;
 use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
@@ -137,7 +140,12 @@ pub struct Decider {
     pub calibration: Calibration,
     /// Who has refused a request as too long, with the window that was named: only ever smaller, and beyond all bounds where none was.
     learnt: DashMap<String, u64>,
+    /// What models made of the beginnings of conversations.
+    pub summaries: Candidates,
 }
+
+/// What summaries may take, in bytes.
+const SUMMARY_BYTES: u64 = 64 << 20;
 
 /// So many (upstream, model) pairs are learnt about; more are somebody making up names.
 const MOST_LEARNT: usize = 4096;
@@ -172,6 +180,7 @@ impl Decider {
             memo: Memo::new(memo_bytes),
             calibration: Calibration::default(),
             learnt: DashMap::new(),
+            summaries: Candidates::new(SUMMARY_BYTES),
         }
     }
 
@@ -203,8 +212,9 @@ impl Decider {
     fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
         let Measured { request, prefixes, scale, rest, .. } = measured;
         let weigh = |message: usize| self.weigh(measured, message);
-        let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh };
         let base = base(call, &limits, &scale.model, *rest);
+        let shelf = self.shelf(call, base);
+        let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh, shelf };
         let page = self.ledger.page(base, call.now);
         let mut standing = course.follow(&page);
         let end = request.conversation.messages.len();
@@ -222,7 +232,7 @@ impl Decider {
         let cap = clamp(request, &call.policy.compact, &limits, after);
         let refuse = call.policy.strict && after > limits.window;
         if let Some(epoch) = &standing.epoch {
-            (report.rungs, report.epoch) = (epoch.rungs.clone(), epoch.number);
+            (report.rungs, report.epoch) = (epoch.rungs(), epoch.number);
             // An epoch that began earlier is no news: its edits are only applied again.
             report.trigger = Some(if epoch.covers >= request.lasting() { epoch.trigger.name() } else { "ledger" });
         }

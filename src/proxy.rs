@@ -20,6 +20,7 @@ mod reply;
 mod routes;
 mod server;
 pub mod steer;
+mod summarizer;
 mod tap;
 mod target;
 mod tls;

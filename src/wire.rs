@@ -3,6 +3,8 @@
 //! [`Request::read`] finds the messages of a body without building them, [`Request::apply`] splices edits into its bytes, [`check`] says whether the
 //! result still satisfies its format. Everything that is not edited is the very bytes that came.
 
+mod answer;
+mod ask;
 mod chat;
 pub mod check;
 mod edit;
@@ -15,6 +17,8 @@ mod responses;
 pub mod sse;
 pub mod usage;
 
+pub use answer::{Listener, Said};
+pub use ask::{Ride, alone};
 pub use edit::{Change, Edit};
 pub use format::Format;
 

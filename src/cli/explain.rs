@@ -213,6 +213,8 @@ fn steps(request: &Request, weights: &[u64], rest: u64, scale: &Scale, goal: &Go
     let came: u64 = weights.iter().sum();
     Rung::ALL
         .into_iter()
+        // What a model would make of it is not known.
+        .filter(|rung| *rung != Rung::Summarize)
         .map(|rung| {
             let alone = Knobs { plan: vec![rung], ..Knobs::default() };
             let outcome = run(request, weights.len(), weights, rest, scale, goal, &alone);

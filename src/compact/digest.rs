@@ -24,7 +24,7 @@ mod phrases;
 mod reading;
 mod records;
 mod render;
-mod secrets;
+pub(crate) mod secrets;
 mod sentences;
 mod shell;
 mod shorten;

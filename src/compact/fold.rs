@@ -1,7 +1,7 @@
-//! `digest` and `sliding_window`: the middle goes, whole turns at a time. The digest leaves one text of notes in its place.
+//! `summarize`, `digest` and `sliding_window`: the middle goes, whole turns at a time. The first two leave one text of notes in its place.
 
 use super::digest::{Passage, Scope, digest as write};
-use super::{Goal, Knobs, Rung, View, Zones, passages, view::text};
+use super::{Goal, Knobs, Rung, View, Zones, passages, summary, view::text};
 use crate::conversation::Role;
 use crate::wire::Change;
 
@@ -16,7 +16,7 @@ pub fn digest(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
 
 /// Folds with an ever shorter tail, down to the newest turn. What the tail gives up enters the notes, where the plan has any.
 pub fn sliding_window(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
-    let notes = knobs.plan.contains(&Rung::Digest);
+    let notes = knobs.plan.contains(&Rung::Digest) || (knobs.summarize.is_on() && knobs.plan.contains(&Rung::Summarize));
     let mut tail = zones.tail;
     loop {
         fold(view, zones, tail, goal, knobs, notes);
@@ -108,6 +108,7 @@ fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage]
     });
     let Some(place) = place else { return };
     view.take_back_notes(place);
+    view.summarized = false;
     let most = ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens);
     let room = goal.target.saturating_sub(view.tokens() + 8).min(most);
     // Where even the target is out of reach, the notes still get a little: what a person said costs less than losing it.
@@ -123,7 +124,12 @@ fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage]
         passages::of(view, message, &mut kept);
     }
     let count = |text: &str| view.count(text) as usize;
-    let notes = write(&Scope { covered, kept: &kept }, budget as usize, &count).text;
+    let scope = Scope { covered, kept: &kept };
+    let (notes, summarized) = match view.summary {
+        Some(summary) => summary::notes(summary, &scope, budget as usize, &count),
+        None => (write(&scope, budget as usize, &count).text, false),
+    };
+    view.summarized = summarized;
     let change = |notes| if zones.opener.is_some() { Change::Append { text: notes } } else { Change::Before { text: notes } };
     view.add_notes(place, (!notes.is_empty()).then(|| change(text(notes))), budget);
 }

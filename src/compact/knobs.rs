@@ -1,5 +1,6 @@
 //! What can be set about compaction, with defaults taken from systems that have run for long.
 
+use super::summary::Summarize;
 use serde::{Deserialize, Serialize};
 
 /// A rung of the ladder.
@@ -10,6 +11,7 @@ pub enum Rung {
     Microcompact,
     ShrinkArguments,
     Cull,
+    Summarize,
     Digest,
     SlidingWindow,
     TrimTail,
@@ -17,11 +19,12 @@ pub enum Rung {
 }
 
 impl Rung {
-    pub const ALL: [Rung; 8] = [
+    pub const ALL: [Rung; 9] = [
         Rung::Elide,
         Rung::Microcompact,
         Rung::ShrinkArguments,
         Rung::Cull,
+        Rung::Summarize,
         Rung::Digest,
         Rung::SlidingWindow,
         Rung::TrimTail,
@@ -34,6 +37,7 @@ impl Rung {
             Rung::Microcompact => "microcompact",
             Rung::ShrinkArguments => "shrink_arguments",
             Rung::Cull => "cull",
+            Rung::Summarize => "summarize",
             Rung::Digest => "digest",
             Rung::SlidingWindow => "sliding_window",
             Rung::TrimTail => "trim_tail",
@@ -71,6 +75,7 @@ pub struct Knobs {
     pub cooldown_turns: usize,
     pub microcompact: Microcompact,
     pub shrink_arguments: ShrinkArguments,
+    pub summarize: Summarize,
     pub digest: Digest,
     pub clamp_output: ClampOutput,
 }
@@ -136,6 +141,7 @@ impl Default for Knobs {
             cooldown_turns: 0,
             microcompact: Microcompact::default(),
             shrink_arguments: ShrinkArguments::default(),
+            summarize: Summarize::default(),
             digest: Digest::default(),
             clamp_output: ClampOutput::default(),
         }

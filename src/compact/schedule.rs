@@ -4,7 +4,8 @@
 //! bytes of the compacted prefix stay what they are. Where epochs begin is a pure function of the history: a process that has not seen a
 //! conversation replays it, cut wherever an agent would have sent a request. What is remembered only saves that work.
 
-use super::{Goal, Knobs, Outcome, run};
+use super::summary::{Shelf, Summary};
+use super::{Goal, Knobs, Outcome, Rung, View, ladder};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
 use crate::conversation::{Fingerprint, Kind, PartKind, Role, is_cut};
 use crate::wire::{Edit, Request};
@@ -16,7 +17,10 @@ pub struct Epoch {
     /// Counts up within the conversation, from 1.
     pub number: u32,
     pub covers: usize,
-    pub rungs: Vec<&'static str>,
+    /// Messages up to the last one that is gone, and those of the epoch before.
+    pub gone: usize,
+    pub gone_before: usize,
+    rungs: Vec<&'static str>,
     pub trigger: Trigger,
     goal: Goal,
     worked_out: OnceLock<WorkedOut>,
@@ -27,15 +31,35 @@ pub struct Epoch {
 pub struct WorkedOut {
     pub edits: Vec<Edit>,
     pub slack: u64,
+    /// The notes hold a model's summary.
+    pub summarized: bool,
 }
 
 impl Epoch {
     /// The edits, worked out when they are first wanted: most epochs of a replay are over before anybody would send them.
     pub fn worked_out(&self, course: &Course) -> &WorkedOut {
         self.worked_out.get_or_init(|| {
-            let outcome = course.run(self.covers, &Goal { draft: false, ..self.goal });
-            WorkedOut { edits: outcome.edits, slack: outcome.slack }
+            let shelf = course.shelf.filter(|_| self.gone > 0);
+            let chosen = shelf.and_then(|shelf| shelf.settle(course.prefixes[self.covers], &course.prefixes[..=self.gone]));
+            let summary = chosen.as_ref().map(|(_, summary)| &**summary);
+            let Outcome { edits, slack, summarized, .. } = course.run(self.covers, &Goal { draft: false, ..self.goal }, summary);
+            WorkedOut { edits, slack, summarized }
         })
+    }
+
+    /// Whether it has been sent, as far as is known here.
+    pub fn is_worked_out(&self) -> bool {
+        self.worked_out.get().is_some()
+    }
+
+    /// The rungs that changed something, in order. Where there was no summary, the digest was the one.
+    pub fn rungs(&self) -> Vec<&'static str> {
+        let summarized = self.worked_out.get().is_some_and(|worked_out| worked_out.summarized);
+        let (summarize, digest) = (Rung::Summarize.name(), Rung::Digest.name());
+        let mut rungs: Vec<&'static str> =
+            self.rungs.iter().map(|rung| if *rung == summarize && !summarized { digest } else { *rung }).collect();
+        rungs.dedup();
+        rungs
     }
 
     /// Bytes held, for bounding what is remembered.
@@ -73,6 +97,8 @@ pub struct Course<'a> {
     pub knobs: &'a Knobs,
     /// Tokens of a message, perhaps remembered.
     pub weigh: &'a dyn Fn(usize) -> u64,
+    /// Where summaries are found, if they are wanted. Which epochs there are does not depend on it.
+    pub shelf: Option<Shelf<'a>>,
 }
 
 impl Course<'_> {
@@ -120,8 +146,8 @@ impl Course<'_> {
 
     /// Begins an epoch at `end`, or remembers that none would help. Returns whether one began.
     pub fn compact(&self, standing: &mut Standing, end: usize, trigger: Trigger, goal: &Goal) -> bool {
-        let goal = &Goal { draft: end < self.request.lasting(), ..*goal };
-        let outcome = self.run(end, goal);
+        let goal = &Goal { draft: end < self.request.lasting() || self.shelf.is_some(), ..*goal };
+        let outcome = self.run(end, goal, None);
         let reclaim = ((self.limits.window as f64 * self.knobs.min_reclaim) as u64).max(self.knobs.min_reclaim_tokens);
         let lighter = outcome.load.tokens + reclaim <= standing.sent.tokens;
         let elsewhere = outcome.load.tokens <= standing.sent.tokens
@@ -135,19 +161,23 @@ impl Course<'_> {
             return false;
         }
         let number = standing.epoch.as_ref().map_or(0, |epoch| epoch.number) + 1;
+        let gone_before = standing.epoch.as_ref().map_or(0, |epoch| epoch.gone);
+        let Outcome { edits, slack, rungs, gone, .. } = outcome;
         let worked_out = OnceLock::new();
         if !goal.draft {
-            worked_out.get_or_init(|| WorkedOut { edits: outcome.edits, slack: outcome.slack });
+            worked_out.get_or_init(|| WorkedOut { edits, slack, summarized: false });
         }
-        standing.epoch = Some(Arc::new(Epoch { number, covers: end, rungs: outcome.rungs, trigger, goal: *goal, worked_out }));
+        standing.epoch = Some(Arc::new(Epoch { number, covers: end, gone, gone_before, rungs, trigger, goal: *goal, worked_out }));
         standing.sent = outcome.load;
         standing.futile_until = 0;
         true
     }
 
-    fn run(&self, end: usize, goal: &Goal) -> Outcome {
+    fn run(&self, end: usize, goal: &Goal, summary: Option<&Summary>) -> Outcome {
         let weights: Vec<u64> = (0..end).map(|message| (self.weigh)(message)).collect();
-        run(self.request, end, &weights, self.rest, self.scale, goal, self.knobs)
+        let mut view = View::new(self.request, end, &weights, self.rest, self.scale);
+        view.summary = summary;
+        ladder(view, goal, self.knobs)
     }
 
     pub fn load(&self, message: usize) -> Load {

@@ -1,5 +1,6 @@
 //! The conversation as it would be sent: what came, with the changes proposed so far, and what that weighs.
 
+use super::summary::Summary;
 use crate::budget::load::Scale;
 use crate::conversation::{Block, Call, Conversation, Form, Kind, Message, Outcome, PartKind, Span, Turns};
 use crate::wire::{Change, Edit, Format, Request, json};
@@ -21,6 +22,10 @@ pub struct View<'a> {
     /// What notes may weigh, less what those that were written do: tokens and bytes.
     charge: (i64, i64),
     callers: HashMap<&'a str, Vec<(usize, usize)>>,
+    /// What a model made of the beginning, for the notes.
+    pub summary: Option<&'a Summary>,
+    /// The notes hold it.
+    pub summarized: bool,
 }
 
 impl<'a> View<'a> {
@@ -51,6 +56,8 @@ impl<'a> View<'a> {
             media,
             charge: (0, 0),
             callers,
+            summary: None,
+            summarized: false,
         }
     }
 

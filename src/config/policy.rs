@@ -1,13 +1,16 @@
 //! When and how hard requests are compacted. The same keys stand in `[policy]`, in a route's `policy` and in a model's `policy`.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::Problem;
+use super::{Base, Problem, template};
 pub use crate::budget::{Hygiene, Preflight};
 use crate::{
     budget::Gates,
-    compact::Knobs,
+    compact::{Knobs, summary::Summarize},
     decide::{self, Mode},
+    wire::Format,
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,11 +101,47 @@ impl Policy {
                 max_media: media,
                 max_messages: messages,
             },
-            compact: self.compact.clone(),
+            compact: Knobs { summarize: Summarize { text: self.template(), ..self.compact.summarize.clone() }, ..self.compact.clone() },
+        }
+    }
+
+    /// The user's own template, where summaries are made by one.
+    fn template(&self) -> Option<Arc<str>> {
+        self.compact.summarize.is_on().then(|| template::file(&self.compact.summarize.template)).flatten()
+    }
+
+    fn check_summaries(&self, at: &str) -> Result<(), Problem> {
+        let Summarize { upstream, format, key_env, key_file, template, identifiers: _, lead, deadline, timeout, cooldown, .. } =
+            &self.compact.summarize;
+        let wrong = |key: &str, value: &str, accepted: &str| {
+            Err(Problem::value(&format!("{at}.compact.summarize.{key}"), format!("{value:?}"), accepted))
+        };
+        if !upstream.is_empty()
+            && let Err(accepted) = Base::parse(upstream)
+        {
+            return wrong("upstream", upstream, accepted);
+        }
+        if !format.is_empty() && format.parse::<Format>().is_err() {
+            return wrong("format", format, "\"chat\", \"responses\", \"messages\", or nothing");
+        }
+        if upstream.is_empty() && !(key_env.is_empty() && key_file.is_empty()) {
+            return wrong("key_env", key_env, "nothing, as long as `upstream` is empty: the agent's own credential is used there");
+        }
+        if !template::exists(template) {
+            return wrong("template", template, &format!("{}, or the name of a file in .plimsoll/templates", template::names()));
+        }
+        if !(*lead > 0.0 && *lead < 1.0) {
+            return Err(Problem::value(&format!("{at}.compact.summarize.lead"), lead, "a share of the trigger, between 0 and 1"));
+        }
+        let times = [("deadline", deadline), ("timeout", timeout), ("cooldown", cooldown)];
+        match times.into_iter().find(|(_, seconds)| !(0.0..=86_400.0).contains(*seconds)) {
+            Some((key, value)) => Err(Problem::value(&format!("{at}.compact.summarize.{key}"), value, "a number of seconds up to a day")),
+            None => Ok(()),
         }
     }
 
     pub(super) fn check(&self, at: &str) -> Result<(), Problem> {
+        self.check_summaries(at)?;
         let share = |key: &str, value: f64| match value > 0.0 && value <= 1.0 {
             true => Ok(()),
             false => Err(Problem::value(&format!("{at}.{key}"), value, "a share of the window, above 0 and at most 1")),

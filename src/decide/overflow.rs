@@ -66,7 +66,10 @@ impl Decider {
         let goal = sizes.goal(limits, call.policy.gates.target, answer, (refusal.kind == Kind::Bytes).then_some(sent.len() as u64));
 
         let weigh = |message: usize| self.weigh(measured, message);
-        let course = Course { request, prefixes, scale, rest: *rest, limits: goal.limits, knobs: &call.policy.compact, weigh: &weigh };
+        let base = base(call, &limits, &scale.model, *rest);
+        let shelf = self.shelf(call, base);
+        let course =
+            Course { request, prefixes, scale, rest: *rest, limits: goal.limits, knobs: &call.policy.compact, weigh: &weigh, shelf };
         let end = request.conversation.messages.len();
         let came = (0..end).fold(Load::default(), |load, message| load + course.load(message));
         let mut standing = Standing { came, sent: came, ..Standing::default() };
@@ -81,10 +84,8 @@ impl Decider {
         if body.len() >= sent.len() || (goal.bytes.is_none() && after >= sizes.counted) {
             return None;
         }
-        let base = base(call, &limits, &scale.model, *rest);
         self.ledger.page(base, call.now).remember(prefixes[end], &standing);
-        let report =
-            Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs.clone(), epoch: epoch.number, ..sizes.report(call) };
+        let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs(), epoch: epoch.number, ..sizes.report(call) };
         let lesson = (refusal.kind == Kind::Input && refusal.limit.is_none()).then(|| (provider(call), sizes.limit));
         Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest: *rest, lesson } })
     }

@@ -71,6 +71,8 @@ impl Call {
             inquiry: Inquiry { windows, pool: &self.route.pool, headers: &self.headers },
             policies: &self.route.policies,
             steer: &self.steer,
+            target: &self.target,
+            extensions: &self.extensions,
         }
     }
 }

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::{Extensions, uri::PathAndQuery};
 
 use super::{
     discover::{Found, Inquiry, Wait},
     routes::{Policies, Settled},
     steer::{Compact, Steer},
+    summarizer::{Caller, Summarizer},
 };
 use crate::budget::{Window, models};
 use crate::conversation::Fingerprint;
@@ -22,6 +24,7 @@ use crate::wire::{
     usage::Usage,
 };
 
+pub use super::summarizer::Flights;
 pub use crate::decide::{Report, Ticket};
 
 /// A chat request as it came.
@@ -36,6 +39,9 @@ pub struct Incoming<'a> {
     pub inquiry: Inquiry<'a>,
     pub policies: &'a Policies,
     pub steer: &'a Steer,
+    /// What of it is asked for, with which method's extensions; a summary is asked for in the same place.
+    pub target: &'a PathAndQuery,
+    pub extensions: &'a Extensions,
 }
 
 /// Whose request it is: a keyed hash of the credential, which cannot be turned back.
@@ -51,7 +57,8 @@ pub enum Decision {
 
 /// Decides what is sent.
 pub struct Decide {
-    core: Decider,
+    core: Arc<Decider>,
+    summarizer: Arc<Summarizer>,
     started: Instant,
     script: Option<Arc<dyn Script>>,
 }
@@ -61,7 +68,8 @@ impl Default for Decide {
         const LEDGER_BYTES: u64 = 256 << 20;
         const LEDGER_SECONDS: u64 = 24 * 3600;
         const MEMO_BYTES: usize = 32 << 20;
-        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES), started: Instant::now(), script: None }
+        let core = Arc::new(Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES));
+        Decide { core, summarizer: Arc::default(), started: Instant::now(), script: None }
     }
 }
 
@@ -84,6 +92,12 @@ impl Decide {
         Decide { script: Some(script), ..Decide::default() }
     }
 
+    /// The summaries that are being made, for who wants to wait for them.
+    #[doc(hidden)]
+    pub fn flights(&self) -> Flights {
+        Flights(self.summarizer.clone())
+    }
+
     /// What to send for a request that came. May take milliseconds. Where upstream is about to tell its window, what to wait for before this is asked again.
     pub fn before_send(&self, incoming: &Incoming) -> Result<Decision, Wait> {
         if let Some(script) = &self.script {
@@ -94,6 +108,9 @@ impl Decide {
             Ok((call, None)) => call,
             Err(cause) => return Ok(Decision::Pass(Report { cause: Some(cause), ..Report::default() })),
         };
+        if let Some(wait) = self.summary(incoming, &call) {
+            return Err(wait);
+        }
         Ok(match self.core.before_send(&call) {
             core::Decision::Pass(report) => Decision::Pass(report),
             core::Decision::Send(core::Rewrite { body, report, ticket }) => Decision::Send { body, report, ticket },
@@ -133,6 +150,29 @@ impl Decide {
         if let (Some(real), Some((_, counted))) = (usage.and_then(|usage| usage.input), report.tokens) {
             self.core.learn_usage(incoming.upstream, &report.model, real, counted);
         }
+    }
+
+    /// Begins the summary that a call should have. Where the call is to wait for it, what to wait for.
+    fn summary(&self, incoming: &Incoming, call: &core::Call) -> Option<Wait> {
+        let need = self.core.summary(call)?;
+        let Inquiry { pool, headers, .. } = incoming.inquiry;
+        let caller = Caller {
+            core: self.core.clone(),
+            started: self.started,
+            knobs: call.policy.compact.summarize.clone(),
+            tenant: incoming.tenant,
+            format: incoming.format,
+            pool: pool.clone(),
+            headers: headers.clone(),
+            target: incoming.target.clone(),
+            extensions: incoming.extensions.clone(),
+        };
+        self.summarizer.need(need, caller)
+    }
+
+    /// Drops what has not been used for long.
+    pub fn prune(&self) {
+        self.summarizer.prune();
     }
 
     /// The call as the core wants it, and what to wait for before it is decided.

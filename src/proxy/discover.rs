@@ -94,6 +94,11 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// Waits for a change, or for the sender's end, but no longer than `until`.
+    pub fn new(first: watch::Receiver<()>, until: Instant) -> Wait {
+        Wait { first, until }
+    }
+
     pub async fn over(mut self) {
         drop(timeout_at(self.until, self.first.changed()).await);
     }

@@ -113,6 +113,7 @@ async fn prune(proxy: Arc<Proxy>) {
     loop {
         ticks.tick().await;
         proxy.routes.all().for_each(|route| route.pool.prune());
+        proxy.decide.prune();
     }
 }
 

@@ -1,0 +1,497 @@
+//! Asks for model calls and takes answers, until there is a summary or the certainty that there will be none.
+//!
+//! It does no IO and knows no time: whoever carries the calls feeds [`Pipeline::step`]. From the dearest way to the plainest: the request itself with one
+//! more word; the whole history quoted in one call; chunk by chunk, each updating the record so far; parts on their own and merged; what small messages fit
+//! into one call, with notes for the rest; and nothing, which is the digest's part. No call is larger than the model's window, and there are few of them.
+
+use super::guard::{self, Fault, Known};
+use super::material::{Entry, render, render_one};
+use super::numbers::{Measures, chunks};
+use super::template::Template;
+use super::{Policy, Summary, knobs::MOST_INSTRUCTIONS, mend, words};
+use crate::wire::{Ride, Said};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// Calls for one summary at most, and how often a window may turn out to be smaller than thought.
+const MOST_ASKS: usize = 16;
+const MOST_HALVINGS: usize = 2;
+/// Chunks that are worked off one after the other, and parts that are merged; a longer history is summarised by its small messages.
+const MOST_CHUNKS: usize = 4;
+const MOST_PARTS: usize = 10;
+/// The longest line of a merged or previous record where it has to be cut, in bytes a token: no tokenizer makes more tokens than bytes.
+const SAFE_BYTES: f64 = 0.8;
+
+/// Everything that a summary is made from.
+#[derive(Clone, Debug)]
+pub struct Brief {
+    pub entries: Vec<Entry>,
+    /// The summary of what came before, to be updated.
+    pub previous: Option<String>,
+    /// Messages that it will stand for.
+    pub messages: usize,
+    pub generation: u32,
+    pub known: Known,
+    pub template: Template,
+    pub policy: Policy,
+    pub instructions: String,
+    pub measures: Measures,
+    /// The request to go on with, and what it weighs at most.
+    pub ride: Option<(Ride, u64)>,
+}
+
+/// A call to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryRequest {
+    pub content: Content,
+    /// Room for the answer, in tokens.
+    pub output: u64,
+    /// What is asked weighs so much, in tokens.
+    pub tokens: u64,
+    /// Which way it is, for logs.
+    pub way: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A body in the format of the agent's request.
+    Ride(String),
+    /// A system prompt and a user's message.
+    Quoted { system: &'static str, user: String },
+}
+
+/// What became of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Said(Said),
+    Failed(Failure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It was too much for the model.
+    TooLong,
+    /// The request was refused for what it is.
+    Rejected,
+    /// Not now: a rate, an overload, an outage.
+    Unavailable,
+    /// Nobody answered, or not in time.
+    Silent,
+}
+
+impl Failure {
+    pub fn name(self) -> &'static str {
+        match self {
+            Failure::TooLong => "too_long",
+            Failure::Rejected => "rejected",
+            Failure::Unavailable => "unavailable",
+            Failure::Silent => "silent",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    Ask(SummaryRequest),
+    Done(Outcome),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    Summary(Summary),
+    /// There is none, and why.
+    Digest(&'static str),
+}
+
+/// The way that is being tried, and how far it got.
+#[derive(Clone, Debug)]
+enum Way {
+    Ride,
+    Full,
+    Chunked { chunks: Vec<Range<usize>>, at: usize, record: Option<String> },
+    Staged { parts: Vec<Range<usize>>, records: Vec<String> },
+    Small,
+}
+
+pub struct Pipeline {
+    brief: Brief,
+    /// What each entry weighs, quoted.
+    weights: Vec<u64>,
+    way: Way,
+    asked: Option<SummaryRequest>,
+    asks: usize,
+    halvings: usize,
+    /// Faults of the first attempt, for the second.
+    feedback: Vec<Fault>,
+    regenerated: bool,
+    /// The best attempt with faults that can be mended.
+    attempt: Option<(String, Vec<Fault>)>,
+}
+
+impl Pipeline {
+    pub fn new(brief: Brief) -> Pipeline {
+        let mut entries = brief.entries;
+        let measures = brief.measures;
+        let mut weights = Vec::with_capacity(entries.len());
+        for entry in &mut entries {
+            let mut weight = weigh(entry, &measures);
+            if measures.is_oversized(weight) {
+                entry.text = format!("[Large {} message (~{}K tokens) omitted from summary]", entry.from.name(), weight.div_ceil(1000));
+                weight = weigh(entry, &measures);
+            }
+            weights.push(weight);
+        }
+        let way = if brief.ride.is_some() { Way::Ride } else { Way::Full };
+        Pipeline {
+            brief: Brief { entries, ..brief },
+            weights,
+            way,
+            asked: None,
+            asks: 0,
+            halvings: 0,
+            feedback: Vec::new(),
+            regenerated: false,
+            attempt: None,
+        }
+    }
+
+    /// Calls made so far.
+    pub fn asks(&self) -> usize {
+        self.asks
+    }
+
+    /// What is to be done, once the last call was answered. The first step takes no answer.
+    pub fn step(&mut self, answer: Option<Answer>) -> Step {
+        match (self.asked.take(), answer) {
+            (None, _) => self.ask(),
+            (Some(_), None) => Step::Done(Outcome::Digest("lost")),
+            (Some(_), Some(Answer::Failed(failure))) => self.failed(failure),
+            (Some(_), Some(Answer::Said(said))) => self.said(said),
+        }
+    }
+
+    fn failed(&mut self, failure: Failure) -> Step {
+        match failure {
+            // What the request itself may not do, a request of its own may.
+            Failure::TooLong | Failure::Rejected if matches!(self.way, Way::Ride) => {
+                self.way = Way::Full;
+                self.ask()
+            }
+            Failure::TooLong if self.halvings < MOST_HALVINGS => {
+                self.halvings += 1;
+                self.brief.measures = self.brief.measures.halved();
+                self.way = Way::Full;
+                self.shrink();
+                self.ask()
+            }
+            _ => self.give_up(failure.name()),
+        }
+    }
+
+    /// Messages that are too large for a window that is smaller than thought become notes too.
+    fn shrink(&mut self) {
+        let measures = self.brief.measures;
+        for (entry, weight) in self.brief.entries.iter_mut().zip(&mut self.weights) {
+            if measures.is_oversized(*weight) {
+                entry.text = format!("[Large {} message (~{}K tokens) omitted from summary]", entry.from.name(), weight.div_ceil(1000));
+                *weight = weigh(entry, &measures);
+            }
+        }
+    }
+
+    fn said(&mut self, said: Said) -> Step {
+        let text = super::material::clean(&guard::extract(&said.text, &self.brief.template)).replace("[plimsoll", "(plimsoll");
+        let tokens = self.brief.measures.count(&text);
+        if self.is_last() {
+            return self.final_text(said, text, tokens);
+        }
+        let faults = guard::fatal(&said, &text, tokens, u64::MAX);
+        if !faults.is_empty() {
+            return self.again(faults);
+        }
+        let most = self.brief.measures.output();
+        let text = self.clipped(&text, most);
+        match &mut self.way {
+            Way::Chunked { at, record, .. } => {
+                *at += 1;
+                *record = Some(text);
+            }
+            Way::Staged { records, .. } => records.push(text),
+            _ => {}
+        }
+        self.ask()
+    }
+
+    /// Whether what is asked now is the summary itself and not a part of it.
+    fn is_last(&self) -> bool {
+        match &self.way {
+            Way::Ride | Way::Full | Way::Small => true,
+            Way::Chunked { chunks, at, .. } => at + 1 >= chunks.len(),
+            Way::Staged { parts, records } => records.len() >= parts.len(),
+        }
+    }
+
+    fn final_text(&mut self, said: Said, text: String, tokens: u64) -> Step {
+        let Brief { known, template, policy, .. } = &self.brief;
+        let faults = guard::audit(&said, &text, tokens, known, template, *policy);
+        if faults.is_empty() {
+            return self.done(text, &[]);
+        }
+        let mendable = !faults.iter().any(Fault::is_fatal);
+        let better = self.attempt.as_ref().is_none_or(|(_, before)| faults.len() <= before.len());
+        if mendable && better {
+            self.attempt = Some((text, faults.clone()));
+        }
+        self.again(faults)
+    }
+
+    /// Once more, with what was wrong; or else what can be made of what there is.
+    fn again(&mut self, faults: Vec<Fault>) -> Step {
+        let name = faults.first().map_or("empty", Fault::name);
+        if !self.regenerated {
+            self.regenerated = true;
+            // A model that goes on with its work instead is asked about it from outside.
+            if matches!(self.way, Way::Ride) && faults.iter().any(Fault::is_fatal) {
+                self.way = Way::Full;
+            }
+            self.feedback = faults;
+            return self.ask();
+        }
+        match self.way {
+            Way::Chunked { .. } | Way::Staged { .. } if self.attempt.is_none() => {
+                self.way = Way::Small;
+                self.ask()
+            }
+            _ => self.give_up(name),
+        }
+    }
+
+    /// The best attempt, mended; or nothing.
+    fn give_up(&mut self, reason: &'static str) -> Step {
+        let Some((text, faults)) = self.attempt.take() else { return Step::Done(Outcome::Digest(reason)) };
+        let Brief { known, template, policy, .. } = &self.brief;
+        match mend::mend(&text, &faults, known.ask.as_deref(), template, *policy) {
+            Some(text) => self.done(text, &faults),
+            None => Step::Done(Outcome::Digest(reason)),
+        }
+    }
+
+    fn done(&self, text: String, faults: &[Fault]) -> Step {
+        let text = match &self.brief.previous {
+            Some(previous) => mend::carry_over(&text, previous, &self.brief.template),
+            None => text,
+        };
+        Step::Done(Outcome::Summary(Summary {
+            text,
+            generation: self.brief.generation,
+            messages: self.brief.messages,
+            mended: faults.iter().map(Fault::name).collect(),
+        }))
+    }
+
+    /// The next call of the way that is tried, or of the next one that is possible.
+    fn ask(&mut self) -> Step {
+        if self.asks >= MOST_ASKS {
+            return self.give_up("too_many_calls");
+        }
+        loop {
+            if let Some(request) = self.request() {
+                self.asks += 1;
+                self.asked = Some(request.clone());
+                return Step::Ask(request);
+            }
+            let next = match self.way {
+                Way::Ride => Way::Full,
+                Way::Full => {
+                    let chunks = self.chunks();
+                    if chunks.len() <= MOST_CHUNKS {
+                        Way::Chunked { chunks, at: 0, record: None }
+                    } else {
+                        Way::Staged { parts: chunks, records: Vec::new() }
+                    }
+                }
+                Way::Chunked { .. } | Way::Staged { .. } => Way::Small,
+                Way::Small => return self.give_up("window_too_small"),
+            };
+            self.way = next;
+        }
+    }
+
+    fn chunks(&self) -> Vec<Range<usize>> {
+        let entries: Vec<(u64, usize)> = self.weights.iter().copied().zip(self.brief.entries.iter().map(|entry| entry.group)).collect();
+        chunks(&entries, self.brief.measures.chunk(&self.weights))
+    }
+
+    /// What to ask on the way that is tried; nothing where that would be too much.
+    fn request(&self) -> Option<SummaryRequest> {
+        let Brief { entries, previous, measures, .. } = &self.brief;
+        match &self.way {
+            Way::Ride => {
+                let (ride, weight) = self.brief.ride.as_ref()?;
+                let prompt = self.with_feedback(include_str!("../prompts/riding.md").replace("{rules}", &self.rules()));
+                let tokens = weight + measures.count(&prompt);
+                (tokens + measures.output() <= measures.window).then(|| SummaryRequest {
+                    content: Content::Ride(ride.body(&prompt)),
+                    output: measures.most_output(tokens),
+                    tokens,
+                    way: "ride",
+                })
+            }
+            Way::Full => {
+                // Not rendered where it cannot fit.
+                (self.weights.iter().sum::<u64>() <= measures.window).then(|| self.quoted("full", previous.as_deref(), render(entries)))?
+            }
+            Way::Chunked { chunks, at, record } => {
+                let chunk = chunks.get(*at)?.clone();
+                self.quoted("chunk", record.as_deref().or(previous.as_deref()), render(&entries[chunk]))
+            }
+            Way::Staged { parts, .. } if parts.len() > MOST_PARTS => None,
+            Way::Staged { parts, records } => match parts.get(records.len()) {
+                Some(part) => self.quoted("part", previous.as_deref().filter(|_| records.is_empty()), render(&entries[part.clone()])),
+                None => self.merge(records),
+            },
+            Way::Small => self.small(),
+        }
+    }
+
+    fn merge(&self, records: &[String]) -> Option<SummaryRequest> {
+        let most = self.brief.measures.input() / 2 / records.len().max(1) as u64;
+        let mut parts = String::new();
+        for (n, record) in records.iter().enumerate() {
+            let _ = write!(parts, "<record part=\"{}\">\n{}\n</record>\n", n + 1, self.clipped(record, most));
+        }
+        self.prompt("merge", include_str!("../prompts/merge.md").replace("{history}", &parts))
+    }
+
+    /// Whatever fits of the small messages, the user's first and then the newest, with notes of how many are missing.
+    fn small(&self) -> Option<SummaryRequest> {
+        let measures = &self.brief.measures;
+        let previous = self.brief.previous.as_deref().map(|previous| self.clipped(previous, measures.output()));
+        let spent = self.quoted("small", previous.as_deref(), String::new())?.tokens;
+        let mut left = (measures.window.saturating_sub(spent + measures.output()) as f64 * 0.9) as u64;
+        let mut order: Vec<usize> = (0..self.weights.len()).rev().collect();
+        order.sort_by_key(|&at| self.brief.entries[at].from != super::material::From::User);
+        let mut keep = vec![false; self.weights.len()];
+        for at in order {
+            // Its note costs something too.
+            let weight = self.weights[at] + 24;
+            if weight <= left {
+                left -= weight;
+                keep[at] = true;
+            }
+        }
+        if !keep.contains(&true) {
+            return None;
+        }
+        let mut history = String::new();
+        let mut missing = 0;
+        for (at, entry) in self.brief.entries.iter().enumerate() {
+            if !keep[at] {
+                missing += 1;
+                continue;
+            }
+            if std::mem::take(&mut missing) > 0 {
+                history.push_str("[… messages left out …]\n");
+            }
+            render_one(entry, &mut history);
+        }
+        self.quoted("small", previous.as_deref(), history)
+    }
+
+    fn quoted(&self, way: &'static str, previous: Option<&str>, history: String) -> Option<SummaryRequest> {
+        let prompt = match previous {
+            Some(previous) => {
+                let previous = super::material::quoted(previous);
+                fill(include_str!("../prompts/update.md"), &[("{previous}", &previous), ("{history}", &history)])
+            }
+            None => fill(include_str!("../prompts/full.md"), &[("{history}", &history)]),
+        };
+        self.prompt(way, prompt)
+    }
+
+    fn prompt(&self, way: &'static str, prompt: String) -> Option<SummaryRequest> {
+        let measures = &self.brief.measures;
+        // The history may hold the word too; the last one is the prompt's own.
+        let (before, after) = prompt.rsplit_once("{rules}")?;
+        let user = self.with_feedback([before, &self.rules(), after].concat());
+        let system = include_str!("../prompts/system.md");
+        let tokens = measures.count(system) + measures.count(&user) + 16;
+        (tokens + measures.output() <= measures.window).then_some(SummaryRequest {
+            content: Content::Quoted { system, user },
+            output: measures.most_output(tokens),
+            tokens,
+            way,
+        })
+    }
+
+    fn rules(&self) -> String {
+        let instructions = words::head_chars(self.brief.instructions.trim(), MOST_INSTRUCTIONS);
+        let rules = fill(
+            include_str!("../prompts/rules.md"),
+            &[
+                ("{budget}", &self.brief.measures.budget.to_string()),
+                ("{template}", &self.brief.template.text),
+                ("{instructions}", instructions),
+            ],
+        );
+        rules.trim_end().to_owned()
+    }
+
+    fn with_feedback(&self, prompt: String) -> String {
+        let prompt = prompt.trim_end().to_owned();
+        if self.feedback.is_empty() || !self.is_last() {
+            return prompt;
+        }
+        let faults: Vec<String> = self.feedback.iter().map(Fault::advice).collect();
+        prompt + &fill(include_str!("../prompts/feedback.md"), &[("{faults}", &super::material::quoted(&faults.join("\n")))]).trim_end()
+    }
+
+    /// As many lines of a record as fit.
+    fn clipped(&self, text: &str, most: u64) -> String {
+        clip(text, most, &|text| self.brief.measures.count(text))
+    }
+}
+
+/// As many lines of a text as weigh `most` at most.
+pub fn clip(text: &str, most: u64, count: &dyn Fn(&str) -> u64) -> String {
+    if count(text) <= most {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut left = most;
+    for line in text.lines() {
+        let weight = count(line) + 1;
+        if weight > left {
+            if out.is_empty() {
+                out.push_str(words::head(line, (left as f64 * SAFE_BYTES) as usize));
+            }
+            break;
+        }
+        left -= weight;
+        out.push_str(line);
+        out.push('\n');
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn weigh(entry: &Entry, measures: &Measures) -> u64 {
+    let mut text = String::with_capacity(entry.text.len() + 64);
+    render_one(entry, &mut text);
+    measures.count(&text)
+}
+
+/// A prompt with its gaps filled, each once and in one pass, so that what is filled in is never filled itself.
+fn fill(prompt: &str, gaps: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(prompt.len() + gaps.iter().map(|(_, text)| text.len()).sum::<usize>());
+    let mut rest = prompt;
+    while let Some((at, gap, text)) = gaps.iter().filter_map(|(gap, text)| Some((rest.find(gap)?, gap, text))).min_by_key(|(at, ..)| *at) {
+        out.push_str(&rest[..at]);
+        out.push_str(text);
+        rest = &rest[at + gap.len()..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests;

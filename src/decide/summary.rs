@@ -1,0 +1,182 @@
+//! Which summary a request calls for: what a model is to be asked, so that its answer is there when it is needed.
+//!
+//! The schedule of epochs knows nothing of this. Below the trigger a compaction is tried out on the request as it stands, and what it would take away is
+//! what a summary is made of; at the trigger, where requests may wait and none was made ahead, it is what the epoch that begins takes away.
+
+use super::{Call, Decider, Measured, Mode, Steer, VERSION, base, cannot_be_due};
+use crate::budget::{Limits, Trigger, load::Scale, models};
+use crate::compact::summary::{Brief, Known, Measures, Pipeline, Shelf, Summary, Template, When, prepare};
+use crate::compact::{Goal, View, schedule::Course, schedule::Epoch};
+use crate::conversation::{Fingerprint, Hasher};
+use crate::wire::{Edit, Ride};
+use std::sync::Arc;
+
+/// What a request needs.
+pub enum Need {
+    /// Nobody else makes this summary: whoever is told this has to, and to say what became of it.
+    Begin(Box<Job>),
+    /// Somebody makes it, and the request may wait for that.
+    Await(Claim),
+}
+
+/// A summary to be made.
+pub struct Job {
+    pub pipeline: Pipeline,
+    /// The request may wait for it.
+    pub urgent: bool,
+    /// The model to ask.
+    pub model: String,
+    pub claim: Claim,
+}
+
+/// Names a prefix of which a summary is made, for one tenant and one way of summarising.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    prefix: Fingerprint,
+    shelf: Fingerprint,
+}
+
+/// Bounds of the lead, in tokens (Oh-My-Pi), and how much of a small window it may take.
+const LEAD: (u64, u64) = (8_192, 32_000);
+const LEAD_SHARE: u64 = 4;
+
+impl Decider {
+    /// The summary that `call` should have made, if any.
+    pub fn summary(&self, call: &Call) -> Option<Need> {
+        let knobs = &call.policy.compact.summarize;
+        let request = &call.request;
+        let idle = !knobs.is_on() || call.policy.mode != Mode::On || call.steer != Steer::Default || request.apart.is_some();
+        let window = self.window(call).filter(|_| !idle)?;
+        let scale = Scale::of(request, &call.upstream);
+        let limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
+        let line = limits.ceiling() - lead(limits.ceiling(), knobs.lead);
+        if cannot_be_due(request, &Limits { preflight: Some(line), ..limits }) {
+            return None;
+        }
+        let measured = Measured::of(request, scale);
+        let Measured { prefixes, scale, rest, .. } = &measured;
+        let weigh = |message: usize| self.weigh(&measured, message);
+        let epochs = base(call, &limits, &scale.model, *rest);
+        let shelf = self.shelf(call, epochs)?;
+        let course =
+            Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh, shelf: Some(shelf) };
+        let mut standing = course.follow(&self.ledger.page(epochs, call.now));
+
+        // An epoch that nobody has sent yet, whether it begins with this request or began when nobody was here to see it.
+        let begins = standing.epoch.clone().filter(|epoch| !epoch.is_worked_out() && !shelf.is_settled(prefixes[epoch.covers]));
+        if let Some(epoch) = begins {
+            // The cheap gate waits for no model.
+            let waits = knobs.when == When::Request && epoch.trigger != Trigger::Hygiene;
+            // What was sent last is what came, unless another epoch was in force.
+            let sent = (epoch.number == 1).then_some((&[][..], standing.came.tokens + rest));
+            return if waits { self.need(call, &course, &epoch, sent, true) } else { None };
+        }
+        let weight = standing.sent.tokens + rest;
+        let before = standing.epoch.as_ref().map_or(0, |epoch| epoch.gone);
+        if weight < line || shelf.is_provided_for(&prefixes[before + 1..]) {
+            return None;
+        }
+        let current = standing.epoch.clone();
+        let edits = current.as_ref().map_or(&[][..], |epoch| &epoch.worked_out(&course).edits);
+        let end = request.conversation.messages.len();
+        if !course.compact(&mut standing, end, Trigger::Preflight, &Goal::of(limits)) {
+            return None;
+        }
+        let epoch = standing.epoch?;
+        self.need(call, &course, &epoch, Some((edits, weight)), false)
+    }
+
+    /// `sent` is what was sent last: its edits and its weight.
+    fn need(&self, call: &Call, course: &Course, epoch: &Epoch, sent: Option<(&[Edit], u64)>, urgent: bool) -> Option<Need> {
+        let (shelf, prefixes) = (course.shelf?, course.prefixes);
+        if epoch.gone <= epoch.gone_before {
+            return None;
+        }
+        let prefix = prefixes[epoch.gone];
+        if shelf.is_provided_for(&prefixes[epoch.gone_before + 1..=epoch.gone]) || !shelf.claim(prefix) {
+            return urgent.then_some(Need::Await(Claim { prefix, shelf: shelf.base }));
+        }
+        let knobs = &call.policy.compact.summarize;
+        let pipeline = Pipeline::new(brief(call, course, epoch, sent, &shelf));
+        let model = knobs.model(course.request.model()).to_owned();
+        let claim = Claim { prefix, shelf: shelf.base };
+        Some(Need::Begin(Box::new(Job { pipeline, urgent, model, claim })))
+    }
+
+    /// What became of a claim: a summary, or none before `again`; both in the seconds of [`Call::now`].
+    pub fn summarized(&self, claim: Claim, summary: Option<Summary>, now: u64, again: u64) {
+        let shelf = Shelf { candidates: &self.summaries, base: claim.shelf, epochs: claim.shelf, now };
+        match summary {
+            Some(summary) => shelf.keep(claim.prefix, summary),
+            None => shelf.fail(claim.prefix, again),
+        }
+    }
+
+    /// Where the summaries of a call are, if it wants any.
+    pub(super) fn shelf(&self, call: &Call, epochs: Fingerprint) -> Option<Shelf<'_>> {
+        let knobs = &call.policy.compact.summarize;
+        if !knobs.is_on() {
+            return None;
+        }
+        let mut hasher = Hasher::default();
+        hasher.piece(b't', &call.tenant.0);
+        hasher.piece(b'f', call.request.format.name().as_bytes());
+        hasher.piece(b'u', call.upstream.as_bytes());
+        hasher.piece(b'm', call.request.model().as_bytes());
+        hasher.piece(b'v', &VERSION.to_le_bytes());
+        hasher.piece(b's', format!("{knobs:?}").as_bytes());
+        Some(Shelf { candidates: &self.summaries, base: hasher.finish(), epochs, now: call.now })
+    }
+}
+
+fn lead(ceiling: u64, share: f64) -> u64 {
+    ((ceiling as f64 * share) as u64).clamp(LEAD.0, LEAD.1).min(ceiling / LEAD_SHARE)
+}
+
+/// What the summary of what an epoch takes away is made from.
+fn brief(call: &Call, course: &Course, epoch: &Epoch, sent: Option<(&[Edit], u64)>, shelf: &Shelf) -> Brief {
+    let knobs = &call.policy.compact.summarize;
+    let (request, to) = (course.request, epoch.gone);
+    let model = knobs.model(request.model());
+    let known_model = models::model(model, &call.upstream).filter(|_| knobs.upstream.is_empty()).or_else(|| models::model(model, ""));
+    let window = match knobs.window {
+        0 if knobs.rides() => course.limits.window,
+        0 => known_model.map_or(course.limits.window, |model| model.window.input(0)),
+        tokens => tokens,
+    };
+    // An update of the summary before, unless that is itself too many updates away from the messages.
+    let previous = shelf.longest(&course.prefixes[..to]).filter(|(_, summary)| summary.generation < knobs.generations);
+    let from = previous.as_ref().map_or(0, |(messages, _)| *messages);
+    let generation = previous.as_ref().map_or(1, |(_, summary)| summary.generation + 1);
+    let previous: Option<Arc<Summary>> = previous.map(|(_, summary)| summary);
+
+    let weights: Vec<u64> = (0..to).map(|message| (course.weigh)(message)).collect();
+    let view = View::new(request, to, &weights, course.rest, course.scale);
+    let mut rest = previous.as_ref().map_or(String::new(), |previous| previous.text.clone() + "\n");
+    for (_, value) in &request.rest {
+        rest.push_str(value.of(request.text()));
+        rest.push('\n');
+    }
+    let tokenizer = known_model.map(|model| model.tokenizer).unwrap_or_default();
+    let measures = Measures::new(tokenizer, window, weights[from..].iter().sum(), course.limits.window);
+    // What is made anew from the messages is asked about the messages.
+    let sent = sent.filter(|(edits, _)| knobs.rides() && (edits.is_empty() || previous.is_some()));
+    let ride = sent.and_then(|(edits, weight)| Some((Ride::of(request, edits, to, measures.output())?, weight)));
+    Brief {
+        entries: prepare(&view, from, to, window),
+        known: Known::of(&view, from, to, &rest),
+        previous: previous.map(|previous| previous.text.clone()),
+        messages: to,
+        generation,
+        template: knobs
+            .text
+            .as_deref()
+            .map(Template::read)
+            .or_else(|| Template::built_in(&knobs.template))
+            .unwrap_or_else(|| Template::read("")),
+        policy: knobs.identifiers,
+        instructions: knobs.instructions.clone(),
+        measures,
+        ride,
+    }
+}

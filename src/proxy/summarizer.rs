@@ -1,0 +1,209 @@
+//! Carries the calls of summaries: in the background, once for each prefix, within a tenant's budget, and with rest after failures.
+//!
+//! What is asked and what answers are worth is the core's ([`crate::compact::summary`]). A call never passes through an exchange, so it is neither compacted
+//! nor counted as the agent's; another Plimsoll on its way knows it by its words. An agent that hangs up ends none.
+
+mod ask;
+mod rest;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use http::{Extensions, HeaderMap, uri::PathAndQuery};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+use self::rest::Rests;
+use super::{
+    decide::Tenant,
+    discover::Wait,
+    pool::{Pool, seconds},
+};
+use crate::{
+    compact::summary::{Answer, Failure, Outcome, Step, Summarize, Summary},
+    decide::{Claim, Decider, Job, Need},
+    wire::{Format, usage::Usage},
+};
+
+/// Summaries that are being made, and whom to leave alone.
+#[derive(Default)]
+pub struct Summarizer {
+    flights: Mutex<HashMap<Claim, Flight>>,
+    rests: Mutex<Rests>,
+    /// Upstreams that only summaries go to, by base URL.
+    pools: Mutex<HashMap<String, Arc<Pool>>>,
+}
+
+struct Flight {
+    /// Ends when the summary has.
+    done: watch::Receiver<()>,
+    /// No request waits beyond this.
+    until: Instant,
+}
+
+/// All summaries that are being made.
+#[derive(Clone)]
+pub struct Flights(pub(super) Arc<Summarizer>);
+
+impl Flights {
+    /// Returns when none is.
+    pub async fn landed(&self) {
+        loop {
+            let Some(mut done) = lock(&self.0.flights).values().next().map(|flight| flight.done.clone()) else { return };
+            drop(done.changed().await);
+        }
+    }
+}
+
+/// On whose behalf, and how, a summary is made.
+pub struct Caller {
+    pub core: Arc<Decider>,
+    /// The origin of the core's seconds.
+    pub started: std::time::Instant,
+    pub knobs: Summarize,
+    pub tenant: Tenant,
+    pub format: Format,
+    pub pool: Arc<Pool>,
+    pub headers: HeaderMap,
+    pub target: PathAndQuery,
+    pub extensions: Extensions,
+}
+
+impl Caller {
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+}
+
+/// What a summary cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    calls: usize,
+    input: u64,
+    cached: u64,
+    output: u64,
+}
+
+impl Cost {
+    fn add(&mut self, usage: Option<Usage>) {
+        let usage = usage.unwrap_or_default();
+        self.input += usage.input.unwrap_or(0);
+        self.cached += usage.cached.unwrap_or(0);
+        self.output += usage.output.unwrap_or(0);
+    }
+}
+
+impl Summarizer {
+    /// Begins what is needed, unless whom it would ask or for whom is to be left alone. What the request should wait for, if it should.
+    pub fn need(self: &Arc<Self>, need: Need, caller: Caller) -> Option<Wait> {
+        match need {
+            Need::Await(claim) => self.wait(claim),
+            Need::Begin(job) => {
+                let (claim, urgent) = (job.claim, job.urgent);
+                if let Some(rest) = lock(&self.rests).left(caller.tenant, &job.model, caller.knobs.tenant_tokens, Instant::now()) {
+                    let now = caller.now();
+                    caller.core.summarized(claim, None, now, now + rest.as_secs().max(1));
+                    return None;
+                }
+                let (done, receiver) = watch::channel(());
+                let until = Instant::now() + seconds(caller.knobs.deadline);
+                lock(&self.flights).insert(claim, Flight { done: receiver, until });
+                let summarizer = self.clone();
+                tokio::spawn(async move {
+                    summarizer.make(job, caller).await;
+                    lock(&summarizer.flights).remove(&claim);
+                    drop(done);
+                });
+                if urgent { self.wait(claim) } else { None }
+            }
+        }
+    }
+
+    fn wait(&self, claim: Claim) -> Option<Wait> {
+        let flights = lock(&self.flights);
+        let flight = flights.get(&claim)?;
+        (Instant::now() < flight.until && flight.done.has_changed().is_ok()).then(|| Wait::new(flight.done.clone(), flight.until))
+    }
+
+    pub fn prune(&self) {
+        lock(&self.pools).values().for_each(|pool| pool.prune());
+        lock(&self.rests).prune(Instant::now());
+    }
+
+    async fn make(&self, job: Box<Job>, caller: Caller) {
+        let (claim, model, began) = (job.claim, job.model.clone(), Instant::now());
+        let mut cost = Cost::default();
+        let outcome = self.run(job, &caller, began + seconds(caller.knobs.timeout), &mut cost).await;
+        let ended = Instant::now();
+        lock(&self.rests).spend(caller.tenant, cost.input + cost.output, ended);
+        let (summary, cause) = match outcome {
+            Outcome::Summary(summary) => (Some(summary), None),
+            Outcome::Digest(cause) => (None, Some(cause)),
+        };
+        let rest = match cause {
+            None => Duration::ZERO,
+            Some(_) => lock(&self.rests).failed(caller.tenant, &model, seconds(caller.knobs.cooldown), ended),
+        };
+        if cause.is_none() {
+            lock(&self.rests).succeeded(caller.tenant, &model);
+        }
+        log(&model, began.elapsed(), &cost, summary.as_ref(), cause);
+        let now = caller.now();
+        caller.core.summarized(claim, summary, now, now + rest.as_secs().max(1));
+    }
+
+    async fn run(&self, mut job: Box<Job>, caller: &Caller, until: Instant, cost: &mut Cost) -> Outcome {
+        let mut answer = None;
+        loop {
+            // Pages of text are searched and counted in a step.
+            let stepped = tokio::task::spawn_blocking(move || {
+                let step = job.pipeline.step(answer);
+                (step, job)
+            });
+            let Ok((step, back)) = stepped.await else { return Outcome::Digest("panic") };
+            job = back;
+            let request = match step {
+                Step::Done(outcome) => return outcome,
+                Step::Ask(request) => request,
+            };
+            tracing::debug!(target: "plimsoll::summary", way = request.way, tokens = request.tokens, "asking for a summary");
+            cost.calls += 1;
+            let said = timeout_at(until, self.ask(&request, &job.model, caller)).await.unwrap_or(Err(Failure::Silent));
+            answer = Some(match said {
+                Ok(said) => {
+                    cost.add(said.usage);
+                    Answer::Said(said)
+                }
+                Err(failure) => Answer::Failed(failure),
+            });
+        }
+    }
+}
+
+/// The one line that is logged for each summary.
+fn log(model: &str, took: Duration, cost: &Cost, summary: Option<&Summary>, cause: Option<&'static str>) {
+    tracing::info!(
+        target: "plimsoll::summary",
+        model,
+        ms = (took.as_secs_f64() * 1e4).round() / 10.0,
+        calls = cost.calls,
+        tokens_in = cost.input,
+        tokens_cached = cost.cached,
+        tokens_out = cost.output,
+        messages = summary.map(|summary| summary.messages),
+        generation = summary.map(|summary| summary.generation),
+        characters = summary.map(|summary| summary.text.chars().count()),
+        mended = summary.filter(|summary| !summary.mended.is_empty()).map(|summary| summary.mended.join(",")),
+        cause,
+        "summary"
+    );
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
