@@ -27,8 +27,10 @@ impl Serve {
         };
         // An admin address that differs from the default was asked for, wherever it was said.
         let admin_is_asked_for = self.flags.admin.is_some() || config.admin != crate::config::Config::default().admin;
+        lifecycle::raise_limits();
+        let source = self.flags.source();
         let end = runtime.block_on(async {
-            let running = lifecycle::start(&config, Decide::default(), admin_is_asked_for).await.map_err(|problem| {
+            let running = lifecycle::start_from(&config, Some(source), Decide::default(), admin_is_asked_for).await.map_err(|problem| {
                 // Files that the configuration names are opened at the start; blame the file that names them.
                 refuse(&crate::config::Problem { file: file.clone(), ..problem })
             })?;

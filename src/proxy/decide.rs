@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::{
     discover::{Found, Inquiry, Wait},
+    metrics::Metrics,
     routes::{Policies, Settled},
     steer::{Compact, Steer},
 };
@@ -79,6 +80,21 @@ pub trait Script: Send + Sync {
 }
 
 impl Decide {
+    /// What tenants are hashed with, where the ledger outlives this process.
+    pub fn tenant_key(&self) -> Option<[u8; 32]> {
+        None
+    }
+
+    /// Whether the ledger's store answers; true where there is none.
+    pub fn store_answers(&self) -> bool {
+        true
+    }
+
+    /// Tells what the ledger holds and did.
+    pub fn measure(&self, metrics: &Metrics) {
+        metrics.entries.of(&[]).set(self.core.ledger.len() as i64);
+    }
+
     #[doc(hidden)]
     pub fn scripted(script: Arc<dyn Script>) -> Decide {
         Decide { script: Some(script), ..Decide::default() }
