@@ -3,6 +3,7 @@
 //! Pure but for what it remembers: it is told the time, the credential's fingerprint and the windows that are known, and answers with bytes. Whoever
 //! calls it acts on that.
 
+mod overflow;
 mod refusal;
 
 pub use refusal::{Kind, Refusal};
@@ -125,6 +126,8 @@ pub struct Ticket {
     pub came: Load,
     /// Tokens outside of the list.
     pub rest: u64,
+    /// The window that the provider has if it takes this, where it refused the longer request without naming one.
+    pub lesson: Option<(String, u64)>,
 }
 
 /// The decisions and everything learnt.
@@ -239,7 +242,11 @@ impl Decider {
             Ok(_) if call.policy.mode == Mode::Shadow => Decision::Pass(Report { cause: Some("shadow"), ..report }),
             Ok(body) => {
                 report.edited = true;
-                Decision::Send(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came: standing.came, rest: *rest } })
+                Decision::Send(Rewrite {
+                    body,
+                    report,
+                    ticket: Ticket { base, prefix: prefixes[end], came: standing.came, rest: *rest, lesson: None },
+                })
             }
         }
     }
@@ -259,110 +266,6 @@ impl Decider {
         let end = course.request.conversation.messages.len();
         course.compact(standing, end, Trigger::Preflight, &Goal::of(course.limits.scaled(ratio)));
         page.remember(course.prefixes[end], standing);
-    }
-
-    /// The one harder compaction after the provider said that the request is too long; `None` when the first error should go down.
-    pub fn after_overflow(&self, call: &Call, sent: &Bytes, refusal: &Refusal) -> Option<Rewrite> {
-        if call.policy.mode != Mode::On || matches!(call.steer, Steer::Off) {
-            return None;
-        }
-        if call.request.apart.is_some() {
-            return None;
-        }
-        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream));
-        let Measured { request, prefixes, scale, rest, .. } = &measured;
-        let cap = request.cap.map(|(_, cap)| cap);
-        let counted = if sent == request.bytes() {
-            (0..request.conversation.messages.len()).map(|message| self.weigh(&measured, message)).sum::<u64>() + rest
-        } else {
-            self.count(call, sent)?
-        };
-
-        // What the provider counted for the bytes it got, and the window it named.
-        let prompt = refusal.prompt().unwrap_or((counted as f64 * self.calibration.ratio(&call.upstream, &scale.model)) as u64).max(1);
-        let ratio = if refusal.prompt().is_some() {
-            (prompt as f64 / counted.max(1) as f64).clamp(0.25, 4.0)
-        } else {
-            self.calibration.ratio(&call.upstream, &scale.model)
-        };
-        let known = self.window(call);
-        let limit = refusal.limit.or(known.map(|window| window.tokens)).unwrap_or(u64::MAX);
-        // A provider that refuses what should have fitted has a smaller window than it says, or than we think.
-        let limit = if refusal.limit.is_none() && refusal.kind != Kind::Bytes { limit.min(prompt - prompt / 20) } else { limit };
-        if refusal.teaches() {
-            self.learn_window(provider(call), refusal.limit.unwrap_or(u64::MAX));
-        }
-
-        let end = request.conversation.messages.len();
-        let report = Report {
-            model: request.model().to_owned(),
-            stream: request.stream,
-            trigger: Some(Trigger::Overflow.name()),
-            window: (limit < u64::MAX).then_some(limit),
-            edited: true,
-            ..Report::default()
-        };
-        // The cheapest repair loses nothing: a smaller answer.
-        if refusal.kind == Kind::InputPlusOutput
-            && let Some(smaller) = smaller_cap(request, &call.policy.compact, limit, prompt)
-            && let Ok(current) = Request::read(request.format, sent.clone())
-        {
-            let body = Bytes::from(current.apply(&[], Some(smaller)));
-            let report = Report { tokens: Some((counted, counted)), rungs: vec![Rung::ClampOutput.name()], ..report };
-            return Some(Rewrite {
-                body,
-                report,
-                ticket: Ticket { base: Fingerprint::default(), prefix: prefixes[end], came: Load::default(), rest: 0 },
-            });
-        }
-
-        let separate = known.is_some_and(|window| window.separate_output);
-        let answer = if separate || refusal.kind == Kind::Input && refusal.scope_is_input { 0 } else { cap.unwrap_or(0).min(limit / 2) };
-        let limit_counted = (limit.min(u64::MAX / 8) as f64 / ratio) as u64;
-        let room = (limit_counted as f64 * 0.95) as u64 - ((answer as f64 / ratio) as u64).min((limit_counted as f64 * 0.45) as u64);
-        // Half of what was refused, where nothing else is known.
-        let window = limit_counted.min(counted.max(1) * 4);
-        let target = ((window as f64 * call.policy.gates.target) as u64).min(room);
-        let target = if refusal.kind == Kind::Bytes { target.min(counted / 2) } else { target };
-        let bytes = (refusal.kind == Kind::Bytes).then(|| sent.len() as u64 / 2);
-        let window_now = self.window(call).unwrap_or(Window { tokens: limit.min(u64::MAX / 8), separate_output: separate });
-        let limits = call.policy.gates.limits(window_now, cap, scale.tokenizer.is_exact());
-        let goal = Goal {
-            limits: Limits { window, ..limits },
-            target,
-            ceiling: room.min(if bytes.is_some() { counted / 2 } else { room }),
-            bytes,
-            hard: true,
-            draft: false,
-        };
-
-        let weigh = |message: usize| self.weigh(&measured, message);
-        let course = Course {
-            request,
-            prefixes,
-            scale,
-            rest: *rest,
-            limits: Limits { window, ..limits },
-            knobs: &call.policy.compact,
-            weigh: &weigh,
-        };
-        let came = (0..end).fold(Load::default(), |load, message| load + course.load(message));
-        let mut standing = Standing { came, sent: came, ..Standing::default() };
-        if !course.compact(&mut standing, end, if bytes.is_some() { Trigger::Bytes } else { Trigger::Overflow }, &goal) {
-            return None;
-        }
-        let epoch = standing.epoch.clone()?;
-        let worked_out = epoch.worked_out(&course);
-        let body = self.rewrite(request, &worked_out.edits, None).ok()?;
-        let after = standing.sent.tokens + rest - worked_out.slack;
-        // Smaller than what was refused, or not at all.
-        if body.len() >= sent.len() || (refusal.kind != Kind::Bytes && after >= counted) {
-            return None;
-        }
-        let base = base(call, &limits, &scale.model, *rest);
-        self.ledger.page(base, call.now).remember(prefixes[end], &standing);
-        let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs.clone(), epoch: epoch.number, ..report };
-        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest: *rest } })
     }
 
     /// The provider refused an edited request for another reason than its length: this conversation is left alone until it grows a good deal.

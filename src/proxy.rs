@@ -242,6 +242,7 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
         return Ok(match relay::judge(second, format, reply).await {
             Verdict::Pass(second) if second.can_stand_for(&first, reply.began()) => {
                 reply.line.report = report;
+                proxy.decide.accepted(&ticket);
                 second
             }
             Verdict::Pass(_) => first,

@@ -190,6 +190,22 @@ proptest! {
     }
 }
 
+/// A refusal that names no number teaches a window too, but only if the shorter request was taken: else it may have meant anything.
+#[test]
+fn a_window_that_nobody_named_is_learnt_when_the_retry_is_taken() {
+    use plimsoll::decide::Kind;
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    let events = history(40..60).new_tree(&mut TestRunner::deterministic()).unwrap().current();
+    let decider = decider();
+    let call = call(Format::Chat, render(Format::Chat, &events, None), 10_000_000);
+    let retry = decider.after_overflow(&call, call.request.bytes(), &refusal(Kind::Input, None, None)).unwrap();
+    assert!(matches!(decider.before_send(&call), Decision::Pass(report) if report.window == Some(10_000_000)));
+    decider.accepted(&retry.ticket);
+    let (_, report) = send(&decider, &call);
+    let (before, _) = retry.report.tokens.unwrap();
+    assert!(report.edited && report.window.is_some_and(|window| window < before), "{report:?}");
+}
+
 fn one_turn(text: &str, cap: u64) -> Vec<u8> {
     serde_json::to_vec(&serde_json::json!({"model": "m", "max_tokens": cap, "messages": [{"role": "user", "content": text}]})).unwrap()
 }

@@ -126,6 +126,13 @@ impl Decide {
         Some((rewrite.body, rewrite.report, rewrite.ticket))
     }
 
+    /// Upstream took the harder try.
+    pub fn accepted(&self, ticket: &Ticket) {
+        if self.script.is_none() {
+            self.core.accepted(ticket);
+        }
+    }
+
     /// Upstream refused our edit with something that is not an overflow.
     pub fn quarantine(&self, ticket: Ticket) {
         match &self.script {
