@@ -4,26 +4,34 @@
 //! bytes of the compacted prefix stay what they are. Where epochs begin is a pure function of the history: a process that has not seen a
 //! conversation replays it, cut wherever an agent would have sent a request. What is remembered only saves that work.
 
+mod stored;
+
 use super::{Goal, Knobs, Outcome, run};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
 use crate::conversation::{Fingerprint, Kind, PartKind, is_cut};
 use crate::wire::{Edit, Request};
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
 /// One compaction: what stands for the first `covers` messages.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Epoch {
     /// Counts up within the conversation, from 1.
     pub number: u32,
     pub covers: usize,
+    #[serde(with = "stored::rungs")]
     pub rungs: Vec<&'static str>,
     pub trigger: Trigger,
     goal: Goal,
+    #[serde(with = "stored::worked_out")]
     worked_out: OnceLock<WorkedOut>,
+    /// Where a store behind the ledger holds it.
+    #[serde(skip)]
+    pub stored: OnceLock<Fingerprint>,
 }
 
 /// The edits of an epoch, and by how many tokens the request is lighter than the schedule reckons with.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct WorkedOut {
     pub edits: Vec<Edit>,
     pub slack: u64,
@@ -36,6 +44,11 @@ impl Epoch {
             let outcome = course.run(self.covers, &Goal { draft: false, ..self.goal });
             WorkedOut { edits: outcome.edits, slack: outcome.slack }
         })
+    }
+
+    /// Whether its edits are there.
+    pub fn is_worked_out(&self) -> bool {
+        self.worked_out.get().is_some()
     }
 
     /// Bytes held, for bounding what is remembered.
@@ -59,6 +72,11 @@ pub struct Standing {
 pub trait Recall {
     fn recall(&self, prefix: Fingerprint) -> Option<Standing>;
     fn remember(&self, prefix: Fingerprint, standing: &Standing);
+
+    /// The first of these prefixes that is known, and which one it is.
+    fn first(&self, prefixes: &[Fingerprint]) -> Option<(usize, Standing)> {
+        prefixes.iter().enumerate().find_map(|(n, prefix)| self.recall(*prefix).map(|standing| (n, standing)))
+    }
 }
 
 /// A request with all that a schedule is computed from.
@@ -80,7 +98,8 @@ impl Course<'_> {
     pub fn follow(&self, recall: &dyn Recall) -> Standing {
         let (count, lasting) = (self.request.conversation.messages.len(), self.request.lasting());
         let cuts: Vec<usize> = (1..=lasting).filter(|&end| is_cut(&self.request.conversation, lasting, end)).collect();
-        let known = cuts.iter().enumerate().rev().find_map(|(n, &end)| recall.recall(self.prefixes[end]).map(|standing| (n, standing)));
+        let longest_first: Vec<Fingerprint> = cuts.iter().rev().map(|&end| self.prefixes[end]).collect();
+        let known = recall.first(&longest_first).map(|(n, standing)| (cuts.len() - 1 - n, standing));
         let (mut next, mut at, mut standing) = match known {
             Some((n, standing)) => (n + 1, cuts[n], standing),
             None => (0, 0, Standing::default()),
@@ -129,7 +148,8 @@ impl Course<'_> {
         if !goal.draft {
             worked_out.get_or_init(|| WorkedOut { edits: outcome.edits, slack: outcome.slack });
         }
-        standing.epoch = Some(Arc::new(Epoch { number, covers: end, rungs: outcome.rungs, trigger, goal: *goal, worked_out }));
+        standing.epoch =
+            Some(Arc::new(Epoch { number, covers: end, rungs: outcome.rungs, trigger, goal: *goal, worked_out, stored: OnceLock::new() }));
         standing.sent = outcome.load;
         standing.futile_until = 0;
         true

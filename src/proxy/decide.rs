@@ -3,7 +3,8 @@
 //! The transport asks here, at fixed points of an exchange, what to send; it knows nothing of why. What is decided is decided by the core
 //! ([`crate::decide`]); here it is told the time, the tenant and the window.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, atomic::Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,12 +12,15 @@ use bytes::Bytes;
 use super::{
     discover::{Found, Inquiry, Wait},
     metrics::Metrics,
+    pool::seconds,
     routes::{Policies, Settled},
     steer::{Compact, Steer},
 };
 use crate::budget::{Window, models};
+use crate::config::{self, Config, Problem, secret};
 use crate::conversation::Fingerprint;
 use crate::decide::{self as core, Decider, Refusal};
+use crate::ledger::{Ledger, disk::Disk, redis::Redis};
 use crate::wire::{
     Format, Request,
     overflow::{Class, Classified, Scope},
@@ -55,6 +59,8 @@ pub struct Decide {
     core: Decider,
     started: Instant,
     script: Option<Arc<dyn Script>>,
+    /// What tenants are hashed with, where the ledger outlives this process or is shared.
+    tenant_key: Option<[u8; 32]>,
 }
 
 impl Default for Decide {
@@ -62,8 +68,31 @@ impl Default for Decide {
         const LEDGER_BYTES: u64 = 256 << 20;
         const LEDGER_SECONDS: u64 = 24 * 3600;
         const MEMO_BYTES: usize = 32 << 20;
-        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES), started: Instant::now(), script: None }
+        Decide { core: Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES), started: Instant::now(), script: None, tenant_key: None }
     }
+}
+
+/// The ledger that is configured, and what tenants are hashed with in it.
+fn ledger(config: &config::Ledger) -> Result<(Ledger, Option<[u8; 32]>), Problem> {
+    let memory = Ledger::new(config.bytes, config.seconds);
+    let secret = secret::read("ledger.secret", &config.secret)?;
+    let derived = |purpose: &str| secret.as_ref().map(|secret| blake3::derive_key(purpose, secret.as_bytes()));
+    let (tenants, values) = (derived("plimsoll 2026-11 ledger tenants"), derived("plimsoll 2026-11 ledger values"));
+    let problem = |key: &str, error: std::io::Error| Problem { file: None, key: key.into(), what: error.to_string() };
+    Ok(match config.store {
+        config::Store::Memory => (memory, tenants),
+        config::Store::Disk => {
+            let disk = Disk::open(Path::new(&config.path), config.disk_bytes, config.seconds, values)
+                .map_err(|error| problem("ledger.path", error))?;
+            let key = tenants.unwrap_or(disk.key());
+            (memory.backed(Arc::new(disk)), Some(key))
+        }
+        config::Store::Redis => {
+            let values = values.unwrap_or_default();
+            let redis = Redis::new(&config.url, seconds(config.deadline), config.seconds, values);
+            (memory.backed(Arc::new(redis.map_err(|error| problem("ledger.url", error))?)), tenants)
+        }
+    })
 }
 
 /// What a test makes the decisions be.
@@ -80,19 +109,49 @@ pub trait Script: Send + Sync {
 }
 
 impl Decide {
-    /// What tenants are hashed with, where the ledger outlives this process.
+    /// With the ledger that is configured.
+    pub fn new(config: &Config) -> Result<Decide, Problem> {
+        let (ledger, tenant_key) = ledger(&config.ledger)?;
+        let mut decide = Decide { tenant_key, ..Decide::default() };
+        decide.core.ledger = ledger;
+        Ok(decide)
+    }
+
     pub fn tenant_key(&self) -> Option<[u8; 32]> {
-        None
+        self.tenant_key
+    }
+
+    /// Whether a decision may wait for a store.
+    pub fn waits(&self) -> bool {
+        self.core.ledger.store().is_some()
+    }
+
+    /// Waits, not for long, until what was decided is where it outlives this process.
+    pub fn flush(&self) {
+        if let Some(store) = self.core.ledger.store() {
+            store.flush();
+        }
     }
 
     /// Whether the ledger's store answers; true where there is none.
     pub fn store_answers(&self) -> bool {
-        true
+        self.core.ledger.store().is_none_or(|store| store.answers())
     }
 
     /// Tells what the ledger holds and did.
     pub fn measure(&self, metrics: &Metrics) {
-        metrics.entries.of(&[]).set(self.core.ledger.len() as i64);
+        let ledger = &self.core.ledger;
+        metrics.entries.of(&[]).set(ledger.len() as i64);
+        metrics.store_up.of(&[]).set(self.store_answers().into());
+        for (outcome, count) in ["memory", "store", "miss"].into_iter().zip(&ledger.found) {
+            metrics.lookups.of(&[outcome]).inner().store(count.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let counted = ledger.store().map(|store| store.counted()).unwrap_or_default();
+        for (operation, counts) in [("get", counted.get), ("put", counted.put)] {
+            for (outcome, count) in ["ok", "failed", "skipped"].into_iter().zip(counts) {
+                metrics.store.of(&[operation, outcome]).inner().store(count, Ordering::Relaxed);
+            }
+        }
     }
 
     #[doc(hidden)]

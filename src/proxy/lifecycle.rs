@@ -125,6 +125,7 @@ pub async fn run(running: Running) -> io::Result<()> {
         }
     };
     running.draining.begin();
+    let live = running.live.clone();
     tracing::info!(signal = name, "draining");
     tokio::select! {
         cut = running.drain() => match cut {
@@ -133,6 +134,7 @@ pub async fn run(running: Running) -> io::Result<()> {
         },
         name = signals.next() => tracing::warn!(signal = name, "ended at once"),
     }
+    drop(tokio::task::spawn_blocking(move || live.load().proxy.decide.flush()).await);
     Ok(())
 }
 

@@ -74,11 +74,12 @@ impl Reply {
     ) -> Option<T> {
         let (proxy, call, body) = (self.proxy.clone(), self.call.clone(), body.clone());
         let large = body.len() > OFF_THREAD;
+        let proxy_waits = proxy.decide.waits();
         let work = move || {
             let incoming = call.incoming(format, &body, &proxy.windows);
             catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
         };
-        match large {
+        match large || proxy_waits {
             true => tokio::task::spawn_blocking(work).await.ok().flatten(),
             false => work(),
         }
