@@ -115,7 +115,7 @@ pub struct Window {
 }
 
 /// Why a compaction is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trigger {
     Hygiene,
     Preflight,
@@ -137,7 +137,7 @@ impl Trigger {
 }
 
 /// The gates for one request as plain numbers, in counted tokens. Everything that a decision depends on besides the history itself is in here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     pub window: u64,
     /// Counted tokens above which hygiene is due, and messages below which it is not.

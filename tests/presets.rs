@@ -33,7 +33,7 @@ fn named(preset: &str) -> Config {
 
 /// The policy for a model, as a request on the default route meets it.
 fn policy(config: &Config, model: &str) -> Policy {
-    let routes = Routes::new(config).unwrap();
+    let routes = Routes::new(config, None).unwrap();
     routes.of("/v1/chat/completions", &http::HeaderMap::new()).0.policies.of(model).policy.clone()
 }
 
@@ -157,7 +157,7 @@ fn what_a_user_says_wins_over_a_preset() {
     assert_eq!((plain.preflight.soft, plain.compact.tail_turns, plain.hygiene.enabled), (1, 3, false));
     let big = policy(&config, "big-one");
     assert_eq!((big.compact.tail, big.compact.tail_messages, big.preflight.threshold), (0.2, 20, 0.5));
-    let routes = Routes::new(&config).unwrap();
+    let routes = Routes::new(&config, None).unwrap();
     assert_eq!(routes.of("/aster/v1/messages", &http::HeaderMap::new()).0.policies.of("m").compact.tail_messages, 2);
     // A flag names another one; an entry for a model stands after the preset's, so it wins.
     let flag = |preset: &str| Overrides { preset: Some(preset.into()), ..Overrides::default() };

@@ -6,7 +6,7 @@ use crate::tokens::{Tokenizer, count_json_string, images};
 use crate::wire::{Format, Request, json};
 
 /// What is limited: tokens, bytes of the messages, pictures and documents, messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Load {
     pub tokens: u64,
     pub bytes: u64,

@@ -35,7 +35,11 @@ impl Check {
             Ok(loaded) => loaded,
             Err(problem) => return refuse(&problem),
         };
-        let routes = match Routes::new(&config) {
+        // Secrets are where the proxy runs, which need not be here.
+        let mut without_secrets = config.clone();
+        without_secrets.credential = Default::default();
+        without_secrets.route.iter_mut().for_each(|route| route.credential.clear());
+        let routes = match Routes::new(&without_secrets, None) {
             Ok(routes) => routes,
             Err(problem) => return refuse(&crate::config::Problem { file, ..problem }),
         };

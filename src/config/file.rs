@@ -13,10 +13,7 @@ use super::{Config, Connection, Model, Overrides, Policy, Problem, Route, preset
 /// The configuration, and the file it came from. Without `file`, `./plimsoll.toml` and then `$XDG_CONFIG_HOME/plimsoll/config.toml` are
 /// looked for; that neither exists is no problem.
 pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<(Config, Option<PathBuf>), Problem> {
-    let found = match file {
-        Some(file) => Some(file.to_owned()),
-        None => places().find(|place| place.is_file()),
-    };
+    let found = find(file);
     let blame = |problem: Problem| Problem { file: found.clone(), ..problem };
     let text = match &found {
         Some(file) => fs::read_to_string(file).map_err(|error| blame(Problem::new("", unreadable(&error))))?,
@@ -27,6 +24,14 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<(Config, Optio
     overrides.apply(&mut config);
     check(&config)?;
     Ok((config, found))
+}
+
+/// The file that is read.
+pub fn find(file: Option<&Path>) -> Option<PathBuf> {
+    match file {
+        Some(file) => Some(file.to_owned()),
+        None => places().find(|place| place.is_file()),
+    }
 }
 
 fn places() -> impl Iterator<Item = PathBuf> {
@@ -103,11 +108,16 @@ fn check(config: &Config) -> Result<(), Problem> {
     seconds("discover_wait", config.discover_wait)?;
     seconds("grace", config.grace)?;
     seconds("keep_alive", config.keep_alive)?;
+    seconds("drain_delay", config.drain_delay)?;
+    seconds("reload", config.reload)?;
     if config.max_chat_bytes == 0 {
         return Err(Problem::value("max_chat_bytes", 0, "a number of bytes"));
     }
     if config.tls.certificate.is_empty() != config.tls.key.is_empty() {
         return Err(Problem::new("tls", "certificate and key are needed together"));
+    }
+    if !config.tls.client_ca.is_empty() && config.tls.certificate.is_empty() {
+        return Err(Problem::new("tls.client_ca", "agents show certificates over TLS only; certificate and key are needed too"));
     }
     connection("connection", &config.connection)?;
     config.policy.check("policy")?;
@@ -134,7 +144,7 @@ fn check(config: &Config) -> Result<(), Problem> {
         let policy = config.policy.overlaid([&model.policy]).map_err(|error| overlay(&format!("{at}.policy"), &error))?;
         policy.check(&format!("{at}.policy"))?;
     }
-    Ok(())
+    super::platform::check(config)
 }
 
 fn overlay(at: &str, error: &toml::de::Error) -> Problem {
@@ -149,7 +159,7 @@ fn base(key: &str, value: &str) -> Result<(), Problem> {
     super::Base::parse(value).map(drop).map_err(|accepted| Problem::value(key, format!("{value:?}"), accepted))
 }
 
-fn seconds(key: &str, value: f64) -> Result<(), Problem> {
+pub(super) fn seconds(key: &str, value: f64) -> Result<(), Problem> {
     match value.is_finite() && (0.0..=31_536_000.0).contains(&value) {
         true => Ok(()),
         false => Err(Problem::value(key, value, "a number of seconds")),
@@ -157,7 +167,10 @@ fn seconds(key: &str, value: f64) -> Result<(), Problem> {
 }
 
 fn connection(at: &str, connection: &Connection) -> Result<(), Problem> {
-    let Connection { connect_timeout, response_timeout, idle_timeout, pool_timeout, .. } = connection;
+    let Connection { connect_timeout, response_timeout, idle_timeout, pool_timeout, certificate, key, .. } = connection;
+    if certificate.is_empty() != key.is_empty() {
+        return Err(Problem::new(at, "certificate and key are needed together"));
+    }
     let times = [
         ("connect_timeout", connect_timeout),
         ("response_timeout", response_timeout),

@@ -96,6 +96,18 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("upstream = \"api.openai.com\"", "upstream", "expected a URL such as");
     check("upstream = \"https://me:secret@host\"", "upstream", "credentials come from the agent");
     check("grace = -1", "grace", "expected a number of seconds");
+    check("[access]\nupstream_hosts = [\"*.example.com\"]", "openai", "api.openai.com is not among access.upstream_hosts");
+    check(
+        "upstream = \"http://a.example.com\"\n[access]\nupstream_hosts = [\"*.example.com\"]\n[[route]]\npath = \"/x\"\nupstream = \"http://169.254.169.254\"",
+        "route.0.upstream",
+        "169.254.169.254 is not among",
+    );
+    check("[access]\ntokens = \"sk-the-secret-itself\"", "access.tokens", "a secret does not stand in the configuration");
+    check("[ledger]\nstore = \"disk\"", "ledger.path", "is missing");
+    check("[ledger]\nstore = \"redis\"\nurl = \"redis://h\"", "ledger.secret", "is missing");
+    check("[ledger]\nstore = \"redis\"\nurl = \"http://h\"", "ledger.url", "redis://host:6379");
+    check("[admission]\nheader_bytes = 10", "admission.header_bytes", "8192 bytes or more");
+    check("[tls]\nclient_ca = \"ca.pem\"", "tls.client_ca", "certificate and key are needed too");
     check("[tls]\nkey = \"k.pem\"", "tls", "needed together");
     check("[[route]]\nupstream = \"http://h\"\npath = \"x/\"", "route.0.path", "expected a path such as");
     check(

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 
 use super::{
     Proxy,
+    admission::Place,
     call::Call,
     decide::{self, Decide},
     downstream::{Broken, Down},
@@ -37,11 +38,18 @@ pub struct Reply {
     down: Down,
     /// What the agent is still sending of a body that is not wanted.
     pub unread: Option<Incoming>,
+    pub place: Option<Place>,
 }
 
 impl Reply {
     pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, down: Down, started: Instant) -> Reply {
-        Reply { proxy, line: Line::new(&call, started), call, down, unread: None }
+        Reply { line: Line::new(&call, started, proxy.metrics.clone()), proxy, call, down, unread: None, place: None }
+    }
+
+    /// Makes room for a body of so many bytes. Room for one that is too large is not made; that is told in its own words.
+    pub fn hold(&mut self, bytes: u64) -> Result<(), Error> {
+        let bytes = bytes.min(self.proxy.max_chat_bytes);
+        self.place.as_mut().map_or(Ok(()), |place| place.hold(bytes, &self.proxy.limits))
     }
 
     /// Asks upstream what the agent asked, with this body.
@@ -66,11 +74,12 @@ impl Reply {
     ) -> Option<T> {
         let (proxy, call, body) = (self.proxy.clone(), self.call.clone(), body.clone());
         let large = body.len() > OFF_THREAD;
+        let proxy_waits = proxy.decide.waits();
         let work = move || {
             let incoming = call.incoming(format, &body, &proxy.windows);
             catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
         };
-        match large {
+        match large || proxy_waits {
             true => tokio::task::spawn_blocking(work).await.ok().flatten(),
             false => work(),
         }
