@@ -194,12 +194,11 @@ async fn no_request_is_lost_and_every_replica_sends_the_same_bytes_whatever_fail
     let secret = folder.path().join("secret");
     std::fs::write(&secret, "shared by all replicas").unwrap();
     let file = folder.path().join("plimsoll.toml");
+    let (provider, shared) = (upstream.url(), redis.url());
     let configuration = |more: &str| {
         format!(
-            "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nreload = 0.02\ndiscover = false\nupstream = \"{}\"\n{more}\n[policy]\nwindow = {WINDOW}\n\
-             [tls]\ncertificate = {certificate:?}\nkey = {key:?}\n[ledger]\nstore = \"redis\"\nurl = \"{}\"\nsecret = \"file:{}\"\n",
-            upstream.url(),
-            redis.url(),
+            "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nreload = 0.02\ndiscover = false\nupstream = \"{provider}\"\n{more}\n[policy]\nwindow = {WINDOW}\n\
+             [tls]\ncertificate = {certificate:?}\nkey = {key:?}\n[ledger]\nstore = \"redis\"\nurl = \"{shared}\"\nsecret = \"file:{}\"\n",
             secret.display()
         )
     };

@@ -14,7 +14,7 @@ use plimsoll::{
     budget::Window,
     conversation::Fingerprint,
     decide::{Call, Decider, Decision, Policy, Report, Rewrite, Steer, Ticket},
-    ledger::{Counted, Ledger, Store, disk::Disk, redis::Redis},
+    ledger::{Counted, Ledger, Store, disk::Disk, redis::Redis, seal::Seal},
     wire::{Format, Request},
 };
 use support::{
@@ -59,20 +59,27 @@ fn found(decider: &Decider) -> [u64; 3] {
 
 type Change = fn(Vec<u8>) -> Option<Vec<u8>>;
 
-/// A store in memory that gives back what it was given, or something else.
-#[derive(Default)]
+/// A store in memory that gives back what it was given, or something else, of the sealed bytes.
 struct Shelf {
     values: Mutex<HashMap<Fingerprint, Vec<u8>>>,
-    change: Option<Change>,
+    change: Change,
+    seal: Seal,
+}
+
+impl Shelf {
+    fn new(change: Change) -> Arc<Shelf> {
+        Arc::new(Shelf { values: Mutex::default(), change, seal: Seal::new(None) })
+    }
 }
 
 impl Store for Shelf {
     fn get(&self, keys: &[Fingerprint]) -> Vec<Option<Vec<u8>>> {
         let values = self.values.lock().unwrap();
-        keys.iter().map(|key| self.change.map_or(Some as Change, |change| change)(values.get(key)?.clone())).collect()
+        keys.iter().map(|key| self.seal.open(*key, &(self.change)(values.get(key)?.clone())?)).collect()
     }
     fn put(&self, key: Fingerprint, value: Vec<u8>) {
-        self.values.lock().unwrap().insert(key, value);
+        let sealed = self.seal.seal(key, &value).unwrap();
+        self.values.lock().unwrap().insert(key, sealed);
     }
     fn claim(&self, _: Fingerprint, _: u64) -> bool {
         true
@@ -95,7 +102,7 @@ fn play(decider: &Decider, session: &str) -> Vec<Bytes> {
 
 #[test]
 fn stable_what_one_replica_decided_another_finds_and_sends() {
-    let shelf = Arc::new(Shelf::default());
+    let shelf = Shelf::new(Some);
     let (first, second) = (decider(Some(shelf.clone())), decider(Some(shelf.clone())));
     let alone = play(&decider(None), "one");
     for (turn, wanted) in alone.iter().enumerate() {
@@ -111,7 +118,7 @@ fn stable_what_one_replica_decided_another_finds_and_sends() {
 
 #[test]
 fn what_one_replica_learnt_to_leave_alone_another_leaves_alone() {
-    let shelf = Arc::new(Shelf::default());
+    let shelf = Shelf::new(Some);
     let (first, second) = (decider(Some(shelf.clone())), decider(Some(shelf)));
     let last = call("one", LONG);
     play(&first, "one");
@@ -130,13 +137,14 @@ fn what_comes_back_torn_alien_or_not_at_all_changes_no_byte() {
         |value| Some(value[..value.len() / 2].to_vec()),
         |_| Some(b"something else".to_vec()),
         |mut value| {
-            value[0] ^= 0xff;
+            let last = value.len() - 1;
+            value[last] ^= 1;
             Some(value)
         },
     ];
     let alone = play(&decider(None), "one");
     for change in changes {
-        let shelf = Arc::new(Shelf { change: Some(change), ..Shelf::default() });
+        let shelf = Shelf::new(change);
         play(&decider(Some(shelf.clone())), "one");
         assert!(!shelf.values.lock().unwrap().is_empty());
         let other = decider(Some(shelf));
