@@ -4,9 +4,9 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -27,29 +27,41 @@ enum Item {
 }
 
 pub struct Queue {
-    sender: SyncSender<Item>,
+    /// Nothing once it is being dropped.
+    sender: Option<SyncSender<Item>>,
+    thread: Option<JoinHandle<()>>,
     pub dropped: Arc<AtomicU64>,
 }
 
 impl Queue {
-    /// Begins a thread that hands what is put to `write`, as much at once as waits. It ends when the queue is dropped.
+    /// Begins a thread that hands what is put to `write`, as much at once as waits.
     pub fn new(mut write: impl FnMut(Vec<Value>) + Send + 'static) -> std::io::Result<Queue> {
         let (sender, receiver) = sync_channel(MOST_WAITING);
-        thread::Builder::new().name("ledger".into()).spawn(move || run(&receiver, &mut write))?;
-        Ok(Queue { sender, dropped: Arc::default() })
+        let thread = thread::Builder::new().name("ledger".into()).spawn(move || run(&receiver, &mut write))?;
+        Ok(Queue { sender: Some(sender), thread: Some(thread), dropped: Arc::default() })
     }
 
     pub fn put(&self, value: Value) {
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.sender.try_send(Item::Put(value)) {
+        if self.sender.as_ref().is_none_or(|sender| sender.try_send(Item::Put(value)).is_err()) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     pub fn flush(&self) {
         let (done, written) = sync_channel(1);
-        if self.sender.send(Item::Flush(done)).is_ok() {
+        if self.sender.as_ref().is_some_and(|sender| sender.send(Item::Flush(done)).is_ok()) {
             // A disk that takes longer keeps nobody from ending.
             let _ = written.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// What was put is written, and the thread, with what it holds, is gone.
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
         }
     }
 }

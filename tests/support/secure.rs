@@ -48,6 +48,15 @@ impl Identity {
         self.try_connect(address, protocols, None).await.unwrap()
     }
 
+    /// What an agent connects with that trusts all of these.
+    pub fn trusted(identities: &[&Identity]) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        identities.iter().for_each(|identity| roots.add(identity.der.clone()).unwrap());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        TlsConnector::from(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    }
+
     /// The same of an agent that shows a certificate of its own, if it has one.
     pub async fn try_connect(
         &self,
