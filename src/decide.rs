@@ -12,7 +12,7 @@ use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Recall, sche
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
 use crate::tokens::{Calibration, Memo};
-use crate::wire::{Edit, Format, Request, Unreadable, check};
+use crate::wire::{Edit, Format, Known, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
@@ -131,6 +131,8 @@ pub struct Ticket {
 pub struct Decider {
     pub ledger: Ledger,
     pub memo: Memo,
+    /// Where the messages of earlier requests lay.
+    pub known: Known,
     pub calibration: Calibration,
     /// Who has refused a request as too long, with the window that was named: only ever smaller, and beyond all bounds where none was.
     learnt: DashMap<String, u64>,
@@ -139,13 +141,16 @@ pub struct Decider {
 /// So many (upstream, model) pairs are learnt about; more are somebody making up names.
 const MOST_LEARNT: usize = 4096;
 
+/// A long conversation takes two hundred kilobytes of these.
+const KNOWN_BYTES: usize = 16 << 20;
+
 /// System prompts carry dates and counters: the same weight to within this is the same, in tokens.
 const GRAIN: u64 = 64;
 
 /// A request that was read and measured.
 struct Measured<'a> {
     request: &'a Request,
-    prefixes: Vec<Fingerprint>,
+    prefixes: &'a [Fingerprint],
     scale: Scale,
     rest: u64,
     /// Tells this model's counts from another's with the same tokenizer.
@@ -153,12 +158,18 @@ struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    fn of(request: &'a Request, scale: Scale) -> Self {
+    fn of(request: &'a Request, scale: Scale, memo: &Memo) -> Self {
+        let rest = scale.rest_by(request, |[key, value], count| {
+            let mut hasher = Hasher::default();
+            hasher.piece(b'k', key.as_bytes());
+            hasher.piece(b'r', value.as_bytes());
+            memo.count(scale.tokenizer, hasher.finish().key(), || count() as usize) as u64
+        });
         let mut hasher = Hasher::default();
         hasher.piece(b'm', scale.model.as_bytes());
         hasher.piece(b'f', scale.format.name().as_bytes());
         let prices = hasher.finish().key();
-        Self { prefixes: request.prefixes(), rest: scale.rest(request).next_multiple_of(GRAIN), prices, scale, request }
+        Self { prefixes: request.prefixes(), rest: rest.next_multiple_of(GRAIN), prices, scale, request }
     }
 }
 
@@ -167,9 +178,15 @@ impl Decider {
         Self {
             ledger: Ledger::new(ledger_bytes, ledger_seconds),
             memo: Memo::new(memo_bytes),
+            known: Known::new(KNOWN_BYTES),
             calibration: Calibration::default(),
             learnt: DashMap::new(),
         }
+    }
+
+    /// A request of `tenant`, of which what came before is recognised.
+    pub fn read(&self, format: Format, body: Bytes, tenant: Fingerprint) -> Result<Request, Unreadable> {
+        Request::read_after(format, body, Some((&self.known, tenant)))
     }
 
     /// What to send for `call`.
@@ -194,7 +211,7 @@ impl Decider {
         if call.steer != Steer::Now && cannot_be_due(request, &limits) {
             return pass(report, None);
         }
-        self.decide(call, &Measured::of(request, scale), limits, report)
+        self.decide(call, &Measured::of(request, scale, &self.memo), limits, report)
     }
 
     fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
@@ -269,7 +286,7 @@ impl Decider {
         if call.request.apart.is_some() {
             return None;
         }
-        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream));
+        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream), &self.memo);
         let Measured { request, prefixes, scale, rest, .. } = &measured;
         let cap = request.cap.map(|(_, cap)| cap);
         let counted = if sent == request.bytes() {

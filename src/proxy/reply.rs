@@ -10,6 +10,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response::Parts};
 use http_body::Frame;
 use hyper::body::Incoming;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::{block_in_place, spawn_blocking},
+};
 
 use super::{
     Proxy,
@@ -27,8 +31,8 @@ use super::{
 };
 use crate::wire::Format;
 
-/// Bodies over this many bytes are considered outside the threads that carry bytes.
-const OFF_THREAD: usize = 64 << 10;
+/// Bodies over this many bytes may take half a millisecond, so a thread that carries bytes gives them up meanwhile.
+const OFF_THREAD: usize = 96 << 10;
 
 pub struct Reply {
     pub proxy: Arc<Proxy>,
@@ -71,8 +75,10 @@ impl Reply {
             catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
         };
         match large {
-            true => tokio::task::spawn_blocking(work).await.ok().flatten(),
             false => work(),
+            // Another thread takes over what else there is to do, and this body has no way to go.
+            true if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(work),
+            true => spawn_blocking(work).await.ok().flatten(),
         }
     }
 
