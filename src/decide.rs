@@ -16,7 +16,7 @@ use crate::wire::{Edit, Format, Known, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Changes with every release whose edits may differ, so that no replica mixes two kinds of bytes.
 const VERSION: u32 = 1;
@@ -136,6 +136,8 @@ pub struct Decider {
     pub calibration: Calibration,
     /// Who has refused a request as too long, with the window that was named: only ever smaller, and beyond all bounds where none was.
     learnt: DashMap<String, u64>,
+    /// Policies that were met lately, with what tells their knobs apart.
+    policies: Mutex<Vec<(Arc<Policy>, Fingerprint)>>,
 }
 
 /// So many (upstream, model) pairs are learnt about; more are somebody making up names.
@@ -181,6 +183,7 @@ impl Decider {
             known: Known::new(KNOWN_BYTES),
             calibration: Calibration::default(),
             learnt: DashMap::new(),
+            policies: Mutex::default(),
         }
     }
 
@@ -218,7 +221,7 @@ impl Decider {
         let Measured { request, prefixes, scale, rest, .. } = measured;
         let weigh = |message: usize| self.weigh(measured, message);
         let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh };
-        let base = base(call, &limits, &scale.model, *rest);
+        let base = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
         let page = self.ledger.page(base, call.now);
         let mut standing = course.follow(&page);
         let end = request.conversation.messages.len();
@@ -376,7 +379,7 @@ impl Decider {
         if body.len() >= sent.len() || (refusal.kind != Kind::Bytes && after >= counted) {
             return None;
         }
-        let base = base(call, &limits, &scale.model, *rest);
+        let base = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
         self.ledger.page(base, call.now).remember(prefixes[end], &standing);
         let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs.clone(), epoch: epoch.number, ..report };
         Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest: *rest } })
@@ -410,6 +413,21 @@ impl Decider {
             (window, None) => window,
             (None, Some(limit)) => Some(Window { tokens: limit, separate_output: false }),
         }
+    }
+
+    /// What tells the knobs of a policy from another's. Writing them out for every request would cost more than all else that a small one does.
+    fn knobs(&self, policy: &Arc<Policy>) -> Fingerprint {
+        const MOST: usize = 64;
+        let mut known = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, knobs)) = known.iter().find(|(known, _)| Arc::ptr_eq(known, policy)) {
+            return *knobs;
+        }
+        let mut hasher = Hasher::default();
+        hasher.piece(b'k', format!("{:?}", policy.compact).as_bytes());
+        let knobs = hasher.finish();
+        known.truncate(MOST - 1);
+        known.insert(0, (policy.clone(), knobs));
+        knobs
     }
 
     /// Tokens of a message, counted once.
@@ -467,7 +485,7 @@ fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
 }
 
 /// What tells one conversation's ledger entries from another's, besides its words.
-fn base(call: &Call, limits: &Limits, model: &str, rest: u64) -> Fingerprint {
+fn base(call: &Call, limits: &Limits, model: &str, rest: u64, knobs: Fingerprint) -> Fingerprint {
     let mut hasher = Hasher::default();
     hasher.piece(b't', &call.tenant.0);
     hasher.piece(b'f', call.request.format.name().as_bytes());
@@ -475,8 +493,11 @@ fn base(call: &Call, limits: &Limits, model: &str, rest: u64) -> Fingerprint {
     hasher.piece(b'm', model.as_bytes());
     hasher.piece(b'v', &VERSION.to_le_bytes());
     hasher.piece(b'r', &rest.to_le_bytes());
-    hasher.piece(b'l', format!("{limits:?}").as_bytes());
-    hasher.piece(b'k', format!("{:?}", call.policy.compact).as_bytes());
+    let Limits { window, hygiene, preflight, target, max_bytes, max_media, max_messages } = *limits;
+    let (hygiene, least) = hygiene.unwrap_or((u64::MAX, 0));
+    let numbers = [window, hygiene, least as u64, preflight.unwrap_or(u64::MAX), target, max_bytes, max_media.into(), max_messages.into()];
+    hasher.piece(b'l', numbers.map(u64::to_le_bytes).as_flattened());
+    hasher.piece(b'k', &knobs.0);
     hasher.finish()
 }
 

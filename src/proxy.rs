@@ -17,6 +17,7 @@ mod payload;
 mod pool;
 mod relay;
 mod reply;
+mod repoll;
 mod routes;
 mod server;
 pub mod steer;

@@ -22,10 +22,12 @@ pub use format::Format;
 pub use known::Known;
 
 use crate::conversation::{Conversation, Fingerprint, Kind, Role, Span};
+use aho_corasick::AhoCorasick;
 use bytes::Bytes;
 use bytestring::ByteString;
 use known::{Element, Reading};
 use reader::Reader;
+use std::sync::LazyLock;
 
 /// A body with the places of its parts.
 #[derive(Clone, Debug)]
@@ -88,6 +90,11 @@ impl Apart {
 
 /// Words by which agents ask a model for a summary of the conversation itself, one a line.
 const SUMMARISER_PROMPTS: &str = include_str!("wire/summariser_prompts.txt");
+
+static SUMMARISERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let prompts = SUMMARISER_PROMPTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    AhoCorasick::new(prompts).unwrap_or_else(|_| unreachable!("a built-in list is small"))
+});
 
 /// What some agents put last into every request and take out of the next: the beginning of such a message, one a line.
 const PASSING_REMARKS: &str = include_str!("wire/passing_remarks.txt");
@@ -232,10 +239,7 @@ impl Request {
             Kind::Text { text } => {
                 let raw = text.of(&self.text).as_bytes();
                 let head = &raw[..raw.len().min(LOOKED_AT)];
-                SUMMARISER_PROMPTS
-                    .lines()
-                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
-                    .any(|prompt| memchr::memmem::find(head, prompt.as_bytes()).is_some())
+                SUMMARISERS.is_match(head)
             }
             _ => false,
         })

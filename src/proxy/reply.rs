@@ -118,6 +118,11 @@ impl Reply {
         let format = self.call.reads.filter(|_| answer.head.status == StatusCode::OK);
         let mut tap = format.map(|format| Tap::new(format, &answer.head.headers));
         let mut ended = answer.is_end();
+        if !ended {
+            // What is read into stays as long as anything that was cut from it.
+            (answer.head.headers, answer.head.extensions) = (HeaderMap::new(), http::Extensions::new());
+            self.call = Arc::new(self.call.without_head());
+        }
         while !ended {
             let Some(frame) = answer.frame().await else { break };
             let frame = frame.map_err(|cut| self.broken(cut))?;

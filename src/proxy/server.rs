@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Proxy, lifecycle::Draining, tls};
+use super::{Proxy, lifecycle::Draining, repoll::Repoll, tls};
 use crate::config::{Config, Problem};
 
 /// How long an agent may take to agree on TLS.
@@ -89,7 +89,7 @@ impl Service {
         let proxy = self.proxy.clone();
         let service = service_fn(move |request| proxy.answer(request));
         let connection = self.connections.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        if let Err(error) = watcher.watch(connection).await {
+        if let Err(error) = Repoll::new(watcher.watch(connection)).await {
             tracing::debug!(cause = %error, "a connection of an agent ended");
         }
     }

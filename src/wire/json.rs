@@ -167,7 +167,7 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(raw.len());
     out.push_str(&raw[..first]);
     let mut rest = &raw[first..];
-    while let Some(at) = rest.find('\\') {
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         let Some(escape) = rest.chars().next() else { break };

@@ -125,3 +125,82 @@ fn comma(body: &[u8], end: usize) -> Option<usize> {
     let at = super::json::space(body, end);
     (body.get(at) == Some(&b',')).then(|| super::json::space(body, at + 1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Format, Request};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn message() -> impl Strategy<Value = Value> {
+        let text = "(?s).{0,40}[\"\\\\\\n]{0,3}";
+        prop_oneof![
+            text.prop_map(|text| json!({"role": "user", "content": text})),
+            text.prop_map(
+                |text| json!({"role": "user", "content": [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]})
+            ),
+            text.prop_map(|text| json!({"role": "assistant", "content": text, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]})),
+            text.prop_map(
+                |text| json!({"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": text}, {"type": "image"}]})
+            ),
+            text.prop_map(|text| json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": text}]}]})),
+            text.prop_map(|text| json!({"type": "function_call_output", "call_id": "c1", "output": text})),
+        ]
+    }
+
+    /// A body that is long enough to be remembered.
+    fn body(head: &str, name: &str, messages: &[Value]) -> Vec<u8> {
+        let pad = "x".repeat(WORTH);
+        format!("{{{head}\"{name}\": {} , \"pad\": \"{pad}\"}}", serde_json::to_string_pretty(messages).unwrap_or_default()).into_bytes()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_recognised_is_what_would_be_read(
+            messages in prop::collection::vec(message(), 3..10), new in prop::collection::vec(message(), 0..3),
+            at in 0usize..10, what in 0u8..5, shift in any::<bool>(), format in 0usize..3,
+        ) {
+            let format = Format::ALL[format];
+            let known = Known::new(1 << 20);
+            let read = |body: &[u8]| format!("{:?}", Request::read(format, body.to_vec().into()));
+            let again = |body: &[u8]| format!("{:?}", Request::read_after(format, body.to_vec().into(), Some((&known, Fingerprint::default()))));
+            let first = body("", format.list(), &messages);
+            prop_assert_eq!(again(&first), read(&first));
+            let mut grown = messages.clone();
+            let at = at % grown.len();
+            match what {
+                0 => grown[at] = json!({"role": "user", "content": "another"}),
+                1 => drop(grown.remove(at)),
+                2 => grown.truncate(at + 1),
+                _ => grown.extend(new),
+            }
+            let second = body(if shift { "\"a\": 1, " } else { "" }, format.list(), &grown);
+            prop_assert_eq!(again(&second), read(&second));
+            prop_assert_eq!(again(&first), read(&first));
+            prop_assert_eq!(again(&second), read(&second));
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_stays_within_its_bytes_and_is_nobody_elses() {
+        let known = Known::new(64 << 10);
+        let conversation = |n: usize| {
+            let messages: Vec<Value> = (0..40).map(|m| json!({"role": "user", "content": format!("{n} {m}")})).collect();
+            body("", "messages", &messages)
+        };
+        let held = |owner: u8, n: usize| {
+            let request = Request::read(Format::Chat, conversation(n).into()).unwrap();
+            known.get(Known::key(Fingerprint([owner; 16]), "chat", request.prefixes()[TELLING])).is_some()
+        };
+        for n in 0..100 {
+            Request::read_after(Format::Chat, conversation(n).into(), Some((&known, Fingerprint([1; 16])))).unwrap();
+        }
+        assert!(held(1, 99) && !held(2, 99) && !held(1, 0));
+        let shelf = known.shelf.lock().unwrap();
+        let bytes: usize = shelf.young.values().chain(shelf.old.values()).map(|reading| reading.weight()).sum();
+        assert!(bytes <= 80 << 10, "{bytes}");
+    }
+}

@@ -19,6 +19,7 @@ use plimsoll::{
 use super::payload::{self, Writer};
 
 /// One kind of work: its name, the bytes that go through it, and a function that does it once.
+#[allow(dead_code)] // one of its two users reads each field
 pub struct Work {
     pub name: &'static str,
     pub bytes: usize,
