@@ -23,6 +23,7 @@ mod pool;
 mod relay;
 pub mod reload;
 mod reply;
+mod repoll;
 mod routes;
 mod server;
 pub mod steer;

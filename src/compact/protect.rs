@@ -97,29 +97,27 @@ impl Zones {
     }
 
     fn pin(&mut self, view: &View, knobs: &Knobs) {
-        // The same call that succeeds later resolves an error; so does any later error take its place as the newest evidence.
-        let mut unresolved: Vec<((usize, usize), String)> = Vec::new();
-        for message in 0..view.messages().len() {
-            for (n, block) in view.blocks(message).iter().enumerate() {
-                match &block.kind {
-                    Kind::Call(call) if knobs.pin_tools.iter().any(|tool| tool == call.tool.of(view.body())) => {
-                        self.pinned.extend(view.turns.list[view.turns.containing(message)].messages.clone());
+        for message in (0..view.messages().len()).filter(|_| !knobs.pin_tools.is_empty()) {
+            let is_pinned = |tool: &str| knobs.pin_tools.iter().any(|pinned| pinned == tool);
+            if view.blocks(message).iter().any(|block| matches!(&block.kind, Kind::Call(call) if is_pinned(call.tool.of(view.body())))) {
+                self.pinned.extend(view.turns.list[view.turns.containing(message)].messages.clone());
+            }
+        }
+        // The same call that succeeds later resolves an error; so does any later error take its place as the newest evidence. Looked for from the
+        // newest back, because reading outputs is dear.
+        let mut later = HashSet::new();
+        for message in (0..view.messages().len()).rev() {
+            for (n, block) in view.blocks(message).iter().enumerate().rev() {
+                let Kind::Result(outcome) = &block.kind else { continue };
+                let call = view.call_of(message, outcome).map(|(call, _)| (call.tool.of(view.body()), call.arguments.of(view.body())));
+                if later.insert(call) && evidence::is_error(&view.output(outcome), outcome.failed) {
+                    self.evidence.insert((message, n));
+                    if self.evidence.len() == KEPT_ERRORS {
+                        return;
                     }
-                    Kind::Result(outcome) => {
-                        let key = view
-                            .call_of(message, outcome)
-                            .map(|(call, _)| format!("{}\n{}", call.tool.of(view.body()), call.arguments.of(view.body())))
-                            .unwrap_or_default();
-                        unresolved.retain(|(_, other)| *other != key);
-                        if evidence::is_error(&view.output(outcome), outcome.failed) {
-                            unresolved.push(((message, n), key));
-                        }
-                    }
-                    _ => {}
                 }
             }
         }
-        self.evidence.extend(unresolved.into_iter().map(|(place, _)| place).rev().take(KEPT_ERRORS));
     }
 }
 

@@ -64,6 +64,20 @@ impl Call {
         })
     }
 
+    /// What is still to be known of the call while its answer streams, which may be for minutes.
+    pub fn without_head(&self) -> Call {
+        Call {
+            method: self.method.clone(),
+            path: String::new(),
+            target: PathAndQuery::from_static("/"),
+            headers: HeaderMap::new(),
+            extensions: Extensions::new(),
+            route: self.route.clone(),
+            steer: self.steer.clone(),
+            ..*self
+        }
+    }
+
     /// The call as compaction sees it.
     pub fn incoming<'a>(&'a self, format: Format, body: &'a bytes::Bytes, windows: &'a Arc<Windows>) -> Incoming<'a> {
         Incoming {

@@ -255,14 +255,15 @@ impl Decide {
 
     /// The call as the core wants it, and what to wait for before it is decided.
     fn call(&self, incoming: &Incoming) -> Result<(core::Call, Option<Wait>), &'static str> {
-        let request = Request::read(incoming.format, incoming.body.clone()).map_err(|unreadable| unreadable.name())?;
-        let policy = incoming.policies.of(request.model());
-        let (window, wait) = window(incoming, &policy, &request);
         let mut tenant = [0; 16];
         tenant.copy_from_slice(&incoming.tenant.0[..16]);
+        let tenant = Fingerprint(tenant);
+        let request = self.core.read(incoming.format, incoming.body.clone(), tenant).map_err(|unreadable| unreadable.name())?;
+        let policy = incoming.policies.of(request.model());
+        let (window, wait) = window(incoming, &policy, &request);
         let call = core::Call {
             request,
-            tenant: Fingerprint(tenant),
+            tenant,
             upstream: incoming.upstream.into(),
             policy: policy.decisions.clone(),
             steer: match incoming.steer.compact {

@@ -12,7 +12,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -249,11 +249,13 @@ impl Link {
         let connection = &mut self.connection;
         poll_fn(|cx| {
             let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());
-            let polled = answer.as_mut().poll(cx);
+            // The answer comes by way of the connection, which was just polled: there is nobody to wake.
+            let unwoken = &mut Context::from_waker(Waker::noop());
+            let polled = answer.as_mut().poll(unwoken);
             if ended && !matches!(&polled, Poll::Ready(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
                 // Dropping it tells whoever still waits for something. After an upgrade it holds the socket.
                 *connection = None;
-                return if polled.is_pending() { answer.as_mut().poll(cx) } else { polled };
+                return if polled.is_pending() { answer.as_mut().poll(unwoken) } else { polled };
             }
             polled
         })

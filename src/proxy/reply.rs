@@ -10,6 +10,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response::Parts};
 use http_body::Frame;
 use hyper::body::Incoming;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::{block_in_place, spawn_blocking},
+};
 
 use super::{
     Proxy,
@@ -28,8 +32,8 @@ use super::{
 };
 use crate::wire::Format;
 
-/// Bodies over this many bytes are considered outside the threads that carry bytes.
-const OFF_THREAD: usize = 64 << 10;
+/// Bodies over this many bytes may take half a millisecond, so a thread that carries bytes gives them up meanwhile.
+const OFF_THREAD: usize = 96 << 10;
 
 pub struct Reply {
     pub proxy: Arc<Proxy>,
@@ -80,8 +84,10 @@ impl Reply {
             catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
         };
         match large || proxy_waits {
-            true => tokio::task::spawn_blocking(work).await.ok().flatten(),
             false => work(),
+            // Another thread takes over what else there is to do, and this body has no way to go.
+            true if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(work),
+            true => spawn_blocking(work).await.ok().flatten(),
         }
     }
 
@@ -121,6 +127,11 @@ impl Reply {
         let format = self.call.reads.filter(|_| answer.head.status == StatusCode::OK);
         let mut tap = format.map(|format| Tap::new(format, &answer.head.headers));
         let mut ended = answer.is_end();
+        if !ended {
+            // What is read into stays as long as anything that was cut from it.
+            (answer.head.headers, answer.head.extensions) = (HeaderMap::new(), http::Extensions::new());
+            self.call = Arc::new(self.call.without_head());
+        }
         while !ended {
             let Some(frame) = answer.frame().await else { break };
             let frame = frame.map_err(|cut| self.broken(cut))?;

@@ -17,6 +17,7 @@ use super::{
     live::Live,
     metrics::Metrics,
     patience::{Ending, Head, Patient, Watched},
+    repoll::Repoll,
 };
 use crate::config::{Config, Problem};
 
@@ -136,7 +137,7 @@ async fn serve(live: Arc<Live>, stream: impl AsyncRead + AsyncWrite + Unpin + Se
     });
     let stream = TokioIo::new(Watched::new(stream, head.clone()));
     let connection = serving.connections.serve_connection_with_upgrades(stream, service).into_owned();
-    match Patient::new(watcher.watch(connection), head, serving.header_timeout()).await {
+    match Repoll::new(Patient::new(watcher.watch(connection), head, serving.header_timeout())).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(cause = %error, "a connection of an agent ended"),
         None => tracing::debug!("an agent did not finish the head of a request"),
