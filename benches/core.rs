@@ -1,4 +1,4 @@
-//! What is done to a request of a megabyte, piece by piece: `cargo bench --bench core`.
+//! What is done to a request of 256 KB, piece by piece: `cargo bench --bench core`.
 
 use std::hint::black_box;
 

@@ -26,12 +26,16 @@ pub struct Work {
     pub once: Box<dyn FnMut()>,
 }
 
-const MEGABYTE: usize = 1 << 20;
+/// Long enough that what is done once for a request does not count, short enough for callgrind.
+const BODY: usize = 256 << 10;
+/// A window that the body is over.
+const WINDOW: u64 = 32_000;
+
 pub const NAMES: [&str; 9] = ["read", "recognise", "count", "seen", "ledger", "epoch", "splice", "stream", "classify"];
 
 /// Prepares the work of this name.
 pub fn named(name: &'static str) -> Work {
-    let body = Bytes::from(payload::request(1, MEGABYTE));
+    let body = Bytes::from(payload::request(1, BODY));
     let bytes = body.len();
     let work = move |once: Box<dyn FnMut()>| Work { name, bytes, once };
     match name {
@@ -44,7 +48,7 @@ pub fn named(name: &'static str) -> Work {
         }
         "count" => {
             let mut writer = Writer::new(4);
-            let text: String = (0..140).map(|_| writer.prose(1500) + &writer.output(6000)).collect();
+            let text: String = (0..35).map(|_| writer.prose(1500) + &writer.output(6000)).collect();
             Work { name, bytes: text.len(), once: Box::new(move || assert!(Tokenizer::O200k.count(&text) > 0)) }
         }
         "seen" => {
@@ -54,8 +58,8 @@ pub fn named(name: &'static str) -> Work {
         }
         "ledger" => {
             let decider = decider();
-            decide(&decider, &body, 128_000, Steer::Default);
-            work(Box::new(move || assert!(decide(&decider, &body, 128_000, Steer::Default))))
+            decide(&decider, &body, WINDOW, Steer::Default);
+            work(Box::new(move || assert!(decide(&decider, &body, WINDOW, Steer::Default))))
         }
         "epoch" => {
             // Every round is another conversation, that was counted before.
@@ -69,7 +73,7 @@ pub fn named(name: &'static str) -> Work {
         }
         "splice" => {
             let decider = decider();
-            let call = call(read(&body), 128_000, Steer::Default);
+            let call = call(read(&body), WINDOW, Steer::Default);
             let Decision::Send(rewrite) = decider.before_send(&call) else { panic!("it is compacted") };
             let went = read(&rewrite.body);
             work(Box::new(move || assert!(check::rewrite(&call.request, &went).is_empty())))
