@@ -68,6 +68,9 @@ struct Flags {
     /// Configuration file [default: ./plimsoll.toml, then $XDG_CONFIG_HOME/plimsoll/config.toml]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
     config: Option<PathBuf>,
+    /// A preset by its name, under the configuration file
+    #[arg(long, value_name = "NAME", env = "PLIMSOLL_PRESET", value_parser = presets())]
+    preset: Option<String>,
     /// Address and port for agents [default: 127.0.0.1:4790]
     #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_LISTEN")]
     listen: Option<String>,
@@ -96,9 +99,13 @@ impl Flags {
 
     /// Where the configuration comes from.
     fn source(&self) -> Source {
-        let Flags { config, listen, upstream, window, admin, log_level, log_format } = self.clone();
-        Source { file: config, overrides: Overrides { listen, admin, upstream, window, log_level, log_format } }
+        let Flags { config, preset, listen, upstream, window, admin, log_level, log_format } = self.clone();
+        Source { file: config, overrides: Overrides { preset, listen, admin, upstream, window, log_level, log_format } }
     }
+}
+
+fn presets() -> clap::builder::PossibleValuesParser {
+    crate::config::PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
 }
 
 /// Does what the command line says.

@@ -9,6 +9,7 @@ mod base;
 mod file;
 mod platform;
 mod policy;
+mod preset;
 mod problem;
 mod route;
 pub mod secret;
@@ -19,6 +20,7 @@ pub use base::Base;
 pub use file::{find, load};
 pub use platform::{Access, Admission, Credential, Ledger, Store};
 pub use policy::{Limits, Overflow, Policy};
+pub use preset::PRESETS;
 pub use problem::Problem;
 pub use route::{Model, Route, RouteFormat};
 
@@ -28,6 +30,8 @@ pub const REFERENCE: &str = include_str!("../config/reference.toml");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// The name of the preset that lies under the file; empty: none.
+    pub preset: String,
     /// Where agents connect.
     pub listen: String,
     /// Where health and metrics are served; `off` serves none.
@@ -71,6 +75,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            preset: String::new(),
             listen: "127.0.0.1:4790".into(),
             admin: "127.0.0.1:4791".into(),
             upstream: String::new(),
@@ -221,6 +226,8 @@ impl Config {
 /// What flags and environment say; each wins over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
+    /// The preset, instead of the file's.
+    pub preset: Option<String>,
     pub listen: Option<String>,
     pub admin: Option<String>,
     pub upstream: Option<String>,

@@ -20,10 +20,17 @@ pub struct Check {
     /// Only where a request for this path goes
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
+    /// Print every knob of this version, with its default and a sentence, instead
+    #[arg(long)]
+    reference: bool,
 }
 
 impl Check {
     pub fn run(self) -> ExitCode {
+        if self.reference {
+            print!("# Plimsoll {}\n{}", env!("CARGO_PKG_VERSION"), crate::config::REFERENCE);
+            return ExitCode::SUCCESS;
+        }
         let (config, file) = match self.flags.load() {
             Ok(loaded) => loaded,
             Err(problem) => return refuse(&problem),

@@ -54,16 +54,23 @@ impl Zones {
         let last_person_weight = last_person.filter(|&message| opener != Some(message)).map_or(0, |message| view.weight(message));
         let protected = fixed + (least..turns.len()).map(weight).sum::<u64>() + if least > loop_start { last_person_weight } else { 0 };
         let room = goal.target.saturating_sub(protected);
-        let mut budget = if goal.hard { 0 } else { window_share(knobs.tail).min(room / 2) };
+        let budget = if goal.hard { 0 } else { window_share(knobs.tail).max(knobs.tail_tokens).min(room / 2) };
+        // Turns that were asked for by their number may take more of the room, but not all.
+        let most = if goal.hard { 0 } else { room / 4 * 3 };
         let first = opener.map_or(0, |message| view.turns.containing(message) + 1);
-        let mut tail = least;
+        let moves = |turn: usize| usize::from(turns[turn].role == Role::Assistant);
+        let (mut tail, mut spent) = (least, 0);
+        let mut kept_turns: usize = (least..turns.len()).map(moves).sum();
+        let mut kept_messages: usize = (least..turns.len()).map(|turn| turns[turn].messages.len()).sum();
         while tail > first {
-            let before = weight(tail - 1);
-            if before > budget {
+            spent += weight(tail - 1);
+            let is_asked_for = kept_turns < knobs.tail_turns || kept_messages < knobs.tail_messages;
+            if spent > if is_asked_for { most } else { budget } {
                 break;
             }
-            budget -= before;
             tail -= 1;
+            kept_turns += moves(tail);
+            kept_messages += turns[tail].messages.len();
         }
         let mut zones =
             Zones { opener, last_person, tail, newest: newest.max(least.min(newest)), pinned: HashSet::new(), evidence: HashSet::new() };

@@ -8,7 +8,7 @@ mod stored;
 
 use super::{Goal, Knobs, Outcome, run};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
-use crate::conversation::{Fingerprint, Kind, PartKind, is_cut};
+use crate::conversation::{Fingerprint, Kind, PartKind, Role, is_cut};
 use crate::wire::{Edit, Request};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
@@ -122,16 +122,26 @@ impl Course<'_> {
     fn gate(&self, standing: &mut Standing, end: usize) {
         let whole = Load { tokens: standing.sent.tokens + self.rest, ..standing.sent };
         let Some(trigger) = self.limits.due(whole) else { return };
-        if whole.tokens >= standing.futile_until {
+        if whole.tokens >= standing.futile_until && !self.is_cooling(standing, end, whole.tokens) {
             self.compact(standing, end, trigger, &Goal::of(self.limits));
         }
+    }
+
+    /// Whether the last epoch began too few turns ago for another, and nothing forces one.
+    fn is_cooling(&self, standing: &Standing, end: usize, tokens: u64) -> bool {
+        let Some(epoch) = standing.epoch.as_ref().filter(|_| self.knobs.cooldown_turns > 0 && tokens <= self.limits.window) else {
+            return false;
+        };
+        let speaks = |message: usize| self.request.conversation.messages[message].role == Role::Assistant;
+        let turns = (epoch.covers..end).filter(|&message| speaks(message) && (message == epoch.covers || !speaks(message - 1))).count();
+        turns < self.knobs.cooldown_turns
     }
 
     /// Begins an epoch at `end`, or remembers that none would help. Returns whether one began.
     pub fn compact(&self, standing: &mut Standing, end: usize, trigger: Trigger, goal: &Goal) -> bool {
         let goal = &Goal { draft: end < self.request.lasting(), ..*goal };
         let outcome = self.run(end, goal);
-        let reclaim = (self.limits.window as f64 * self.knobs.min_reclaim) as u64;
+        let reclaim = ((self.limits.window as f64 * self.knobs.min_reclaim) as u64).max(self.knobs.min_reclaim_tokens);
         let lighter = outcome.load.tokens + reclaim <= standing.sent.tokens;
         let elsewhere = outcome.load.tokens <= standing.sent.tokens
             && (outcome.load.bytes < standing.sent.bytes / 10 * 9 || outcome.load.media < standing.sent.media);

@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value};
 
-use super::{Config, Connection, Model, Overrides, Policy, Problem, Route};
+use super::{Config, Connection, Model, Overrides, Policy, Problem, Route, preset};
 
 /// The configuration, and the file it came from. Without `file`, `./plimsoll.toml` and then `$XDG_CONFIG_HOME/plimsoll/config.toml` are
 /// looked for; that neither exists is no problem.
@@ -19,7 +19,7 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<(Config, Optio
         Some(file) => fs::read_to_string(file).map_err(|error| blame(Problem::new("", unreadable(&error))))?,
         None => String::new(),
     };
-    let mut config = parse(&text).map_err(blame)?;
+    let mut config = parse(&text, overrides.preset.as_deref()).map_err(blame)?;
     check(&config).map_err(blame)?;
     overrides.apply(&mut config);
     check(&config)?;
@@ -44,8 +44,8 @@ fn unreadable(error: &io::Error) -> String {
     format!("cannot be read: {error}")
 }
 
-/// The configuration that `text` spells.
-pub(super) fn parse(text: &str) -> Result<Config, Problem> {
+/// The configuration that `text` spells, over the preset that it names, or `preset` instead.
+pub(super) fn parse(text: &str, preset: Option<&str>) -> Result<Config, Problem> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| Problem::new("", format!("not TOML\n{error}")))?;
     let empty = Table::new();
     known(&table, &sample(&Config::default()), "")?;
@@ -59,7 +59,13 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
         known(model, &sample(&Model::default()), &format!("model.{index}"))?;
         known(inner(model, "policy").unwrap_or(&empty), &Policy::default().table(), &format!("model.{index}.policy"))?;
     }
-    toml::from_str(text).map_err(|error| Problem::new("", format!("a value is of the wrong kind\n{error}")))
+    let problem = |error: toml::de::Error| Problem::new("", format!("a value is of the wrong kind\n{error}"));
+    // Read as it stands first, so that what is wrong with it is shown at its line.
+    let config = toml::from_str(text).map_err(problem)?;
+    match preset::under(table, preset)? {
+        Some(table) => table.try_into().map_err(problem),
+        None => Ok(config),
+    }
 }
 
 /// What a struct looks like with all its keys.

@@ -19,6 +19,8 @@ pub struct Route {
     pub credential: String,
     /// The header it goes in; empty: `x-api-key` where the format is `messages`, `authorization` otherwise.
     pub credential_header: String,
+    /// The name of a preset, whose policy lies under `policy`.
+    pub preset: String,
     /// Overlays `[connection]`.
     pub connection: toml::Table,
     /// Overlays `[policy]`.
@@ -34,6 +36,7 @@ impl Default for Route {
             format: RouteFormat::Auto,
             credential: String::new(),
             credential_header: String::new(),
+            preset: String::new(),
             connection: toml::Table::new(),
             policy: toml::Table::new(),
         }
@@ -88,6 +91,8 @@ impl RouteFormat {
 #[serde(default, deny_unknown_fields)]
 pub struct Model {
     pub name: String,
+    /// The name of a preset, whose policy lies under `policy`.
+    pub preset: String,
     /// Overlays `[policy]`.
     pub policy: toml::Table,
 }
