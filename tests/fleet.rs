@@ -244,7 +244,8 @@ async fn no_request_is_lost_and_every_replica_sends_the_same_bytes_whatever_fail
     assert_eq!(load.await.unwrap(), [fine.clone(), fine.clone()]);
     fleet.until("plimsoll_configuration_loads_total{outcome=\"applied\"}", |loads| loads > 0).await;
     fleet.until("plimsoll_configuration_valid", |valid| valid == 1).await;
-    assert!(old.try_connect(fleet.replicas.lock().unwrap()[0].address, &["http/1.1"], None).await.is_err(), "the old certificate is gone");
+    let replica = fleet.replicas.lock().unwrap()[0].address;
+    assert!(old.try_connect(replica, &["http/1.1"], None).await.is_err(), "the old certificate is gone");
 
     // Upstream is slow: every agent waits, and nothing else happens.
     fleet.become_(Mood::Slow);
