@@ -45,10 +45,16 @@ pub struct Preflight {
     pub reserve: Reserve,
     /// What `"request"` reserves for a call that names no cap, in tokens.
     pub output_reserve_default: u64,
+    /// What `"request"` reserves at least, in tokens.
+    pub output_reserve_least: u64,
     /// Room kept on top, so that a compaction is not due again at once, in tokens.
     pub soft: u64,
     /// What an estimated count is multiplied by; exact counts are taken as they are.
     pub safety: f64,
+    /// Due above this share of the window, where that is less than what the reserve leaves.
+    pub threshold: f64,
+    /// Due above so many tokens, where that is less again; 0 for no such limit.
+    pub max_tokens: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +86,16 @@ impl Default for Hygiene {
 impl Default for Preflight {
     /// OpenClaw's numbers: a reserve of 20,000, a soft threshold of 4,000, a safety of 1.2 on estimates.
     fn default() -> Self {
-        Self { enabled: true, reserve: Reserve::Tokens(20_000), output_reserve_default: 4096, soft: 4_000, safety: 1.2 }
+        Self {
+            enabled: true,
+            reserve: Reserve::Tokens(20_000),
+            output_reserve_default: 4096,
+            output_reserve_least: 0,
+            soft: 4_000,
+            safety: 1.2,
+            threshold: 1.0,
+            max_tokens: 0,
+        }
     }
 }
 
@@ -100,7 +115,7 @@ pub struct Window {
 }
 
 /// Why a compaction is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trigger {
     Hygiene,
     Preflight,
@@ -122,7 +137,7 @@ impl Trigger {
 }
 
 /// The gates for one request as plain numbers, in counted tokens. Everything that a decision depends on besides the history itself is in here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Limits {
     pub window: u64,
     /// Counted tokens above which hygiene is due, and messages below which it is not.
@@ -141,10 +156,14 @@ impl Gates {
         let reserve = match self.preflight.reserve {
             _ if window.separate_output => 0,
             Reserve::Tokens(tokens) => tokens.min(share(RESERVE_SHARE)),
-            Reserve::Named(ReserveOf::Request) => cap.unwrap_or(self.preflight.output_reserve_default).min(share(REQUESTED_RESERVE_SHARE)),
+            Reserve::Named(ReserveOf::Request) => {
+                let asked = cap.unwrap_or(self.preflight.output_reserve_default).max(self.preflight.output_reserve_least);
+                asked.min(share(REQUESTED_RESERVE_SHARE))
+            }
         };
         let soft = self.preflight.soft.min(share(SOFT_SHARE));
-        let room = window.tokens.saturating_sub(reserve + soft);
+        let most = if self.preflight.max_tokens > 0 { self.preflight.max_tokens } else { u64::MAX };
+        let room = window.tokens.saturating_sub(reserve + soft).min(share(self.preflight.threshold)).min(most);
         let safety = if exact { 1.0 } else { self.preflight.safety.max(1.0) };
         Limits {
             window: window.tokens,
@@ -234,6 +253,34 @@ mod tests {
         for (cap, limit) in [(Some(4_096), 8_000 - 4_000), (Some(1_000), 7_000), (None, 8_000)] {
             assert_eq!(preflight(8_000, false, cap, false, &gates), limit, "{cap:?}");
         }
+    }
+
+    #[test]
+    fn a_requested_reserve_has_a_floor() {
+        let gates = Gates {
+            preflight: Preflight {
+                reserve: Reserve::Named(ReserveOf::Request),
+                output_reserve_least: 4_000,
+                soft: 0,
+                safety: 1.0,
+                ..Preflight::default()
+            },
+            ..Gates::default()
+        };
+        assert_eq!(preflight(100_000, false, Some(1_000), false, &gates), 96_000);
+        assert_eq!(preflight(100_000, false, Some(9_000), false, &gates), 91_000);
+    }
+
+    #[test]
+    fn preflight_is_due_at_the_least_of_its_three_limits() {
+        let check = |threshold: f64, max_tokens: u64, limit: u64| {
+            let gates = Gates { preflight: Preflight { threshold, max_tokens, ..Preflight::default() }, ..Gates::default() };
+            assert_eq!(preflight(200_000, false, None, true, &gates), limit, "{threshold} {max_tokens}");
+        };
+        check(1.0, 0, 176_000);
+        check(0.5, 0, 100_000);
+        check(0.5, 80_000, 80_000);
+        check(0.95, 190_000, 176_000);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod compact;
 mod completions;
 mod demo;
 mod explain;
+mod metrics;
 mod run;
 mod serve;
 
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, error::ErrorKind};
 use std::{path::PathBuf, process::ExitCode};
 
 use crate::config::{Config, Level, LogFormat, Overrides, Problem};
+use crate::proxy::reload::Source;
 
 /// What a wrong command line and a wrong configuration exit with (`EX_USAGE`).
 pub const USAGE: u8 = 64;
@@ -54,6 +56,7 @@ enum Command {
     Classify(classify::Classify),
     Compact(compact::Compact),
     Explain(explain::Explain),
+    Metrics(metrics::Metrics),
     /// Print what the configuration resolves to, for one route and model or for all
     Check(check::Check),
     Completions(completions::Completions),
@@ -65,6 +68,9 @@ struct Flags {
     /// Configuration file [default: ./plimsoll.toml, then $XDG_CONFIG_HOME/plimsoll/config.toml]
     #[arg(long, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
     config: Option<PathBuf>,
+    /// A preset by its name, under the configuration file
+    #[arg(long, value_name = "NAME", env = "PLIMSOLL_PRESET", value_parser = presets())]
+    preset: Option<String>,
     /// Address and port for agents [default: 127.0.0.1:4790]
     #[arg(long, value_name = "ADDRESS", env = "PLIMSOLL_LISTEN")]
     listen: Option<String>,
@@ -87,9 +93,19 @@ struct Flags {
 
 impl Flags {
     fn load(&self) -> Result<(Config, Option<PathBuf>), Problem> {
-        let Flags { config, listen, upstream, window, admin, log_level, log_format } = self.clone();
-        crate::config::load(config.as_deref(), &Overrides { listen, admin, upstream, window, log_level, log_format })
+        let Source { file, overrides } = self.source();
+        crate::config::load(file.as_deref(), &overrides)
     }
+
+    /// Where the configuration comes from.
+    fn source(&self) -> Source {
+        let Flags { config, preset, listen, upstream, window, admin, log_level, log_format } = self.clone();
+        Source { file: config, overrides: Overrides { preset, listen, admin, upstream, window, log_level, log_format } }
+    }
+}
+
+fn presets() -> clap::builder::PossibleValuesParser {
+    crate::config::PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().into()
 }
 
 /// Does what the command line says.
@@ -111,6 +127,7 @@ pub fn run() -> ExitCode {
         Command::Classify(classify) => classify.run().unwrap_or_else(failed),
         Command::Compact(compact) => compact.run().unwrap_or_else(failed),
         Command::Explain(explain) => explain.run().unwrap_or_else(failed),
+        Command::Metrics(metrics) => metrics.run().unwrap_or_else(failed),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::budget::{Limits, Load, load::Scale};
 use crate::wire::{Edit, Request};
 
 /// What a ladder is asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Goal {
     pub limits: Limits,
     /// At or under this many tokens the ladder stops.

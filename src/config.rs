@@ -7,16 +7,21 @@
 
 mod base;
 mod file;
+mod platform;
 mod policy;
+mod preset;
 mod problem;
 mod route;
+pub mod secret;
 mod template;
 
 use serde::{Deserialize, Serialize};
 
 pub use base::Base;
-pub use file::load;
+pub use file::{find, load};
+pub use platform::{Access, Admission, Credential, Ledger, Store};
 pub use policy::{Limits, Overflow, Policy};
+pub use preset::PRESETS;
 pub use problem::Problem;
 pub use route::{Model, Route, RouteFormat};
 
@@ -26,6 +31,8 @@ pub const REFERENCE: &str = include_str!("../config/reference.toml");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// The name of the preset that lies under the file; empty: none.
+    pub preset: String,
     /// Where agents connect.
     pub listen: String,
     /// Where health and metrics are served; `off` serves none.
@@ -48,10 +55,18 @@ pub struct Config {
     pub max_chat_bytes: u64,
     /// How long running answers may go on after SIGTERM, in seconds.
     pub grace: f64,
+    /// How long requests are still accepted after SIGTERM, while readiness says no, in seconds.
+    pub drain_delay: f64,
+    /// How often the files of the configuration are looked at for changes, in seconds; 0: on SIGHUP only.
+    pub reload: f64,
     /// How long a connection of an agent may stay silent, in seconds.
     pub keep_alive: f64,
     pub tls: Tls,
     pub log: Log,
+    pub admission: Admission,
+    pub access: Access,
+    pub credential: Credential,
+    pub ledger: Ledger,
     pub connection: Connection,
     pub policy: Policy,
     pub route: Vec<Route>,
@@ -61,6 +76,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            preset: String::new(),
             listen: "127.0.0.1:4790".into(),
             admin: "127.0.0.1:4791".into(),
             upstream: String::new(),
@@ -72,9 +88,15 @@ impl Default for Config {
             annotate: true,
             max_chat_bytes: 64 << 20,
             grace: 600.0,
+            drain_delay: 0.0,
+            reload: 5.0,
             keep_alive: 600.0,
             tls: Tls::default(),
             log: Log::default(),
+            admission: Admission::default(),
+            access: Access::default(),
+            credential: Credential::default(),
+            ledger: Ledger::default(),
             connection: Connection::default(),
             policy: Policy::default(),
             route: Vec::new(),
@@ -100,6 +122,8 @@ pub struct Tls {
     pub certificate: String,
     /// PEM file with the private key.
     pub key: String,
+    /// PEM file with the authorities that agents' certificates must come from; empty: agents need none.
+    pub client_ca: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +176,10 @@ pub struct Connection {
     pub http2: Http2,
     /// PEM file with certificate authorities to trust instead of the system's; empty: the system's.
     pub ca_file: String,
+    /// PEM file with the certificate that providers are shown, and its chain; empty: none.
+    pub certificate: String,
+    /// PEM file with its private key.
+    pub key: String,
 }
 
 impl Default for Connection {
@@ -164,6 +192,8 @@ impl Default for Connection {
             pool_size: 256,
             http2: Http2::Auto,
             ca_file: String::new(),
+            certificate: String::new(),
+            key: String::new(),
         }
     }
 }
@@ -178,9 +208,27 @@ pub enum Http2 {
     Always,
 }
 
+impl Config {
+    /// The files that are read when this configuration is put to work. Besides the file that it was read from, these are what may change.
+    pub fn files(&self) -> Vec<std::path::PathBuf> {
+        let Config { tls, access, credential, ledger, .. } = self;
+        let own = self.route.iter().filter_map(|route| route.connection(&self.connection).ok());
+        let connections: Vec<Connection> = own.chain([self.connection.clone()]).collect();
+        let plain = [&tls.certificate, &tls.key, &tls.client_ca]
+            .into_iter()
+            .chain(connections.iter().flat_map(|connection| [&connection.ca_file, &connection.certificate, &connection.key]));
+        let secrets = [&access.tokens, &access.admin_token, &credential.openai, &credential.anthropic, &ledger.secret]
+            .into_iter()
+            .chain(self.route.iter().map(|route| &route.credential));
+        plain.filter(|file| !file.is_empty()).map(std::path::PathBuf::from).chain(secrets.filter_map(|named| secret::file(named))).collect()
+    }
+}
+
 /// What flags and environment say; each wins over the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
+    /// The preset, instead of the file's.
+    pub preset: Option<String>,
     pub listen: Option<String>,
     pub admin: Option<String>,
     pub upstream: Option<String>,

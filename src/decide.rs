@@ -16,11 +16,11 @@ use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Recall, sche
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
 use crate::tokens::{Calibration, Memo};
-use crate::wire::{Edit, Format, Request, Unreadable, check};
+use crate::wire::{Edit, Format, Known, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Changes with every release whose edits may differ, so that no replica mixes two kinds of bytes.
 const VERSION: u32 = 1;
@@ -137,11 +137,15 @@ pub struct Ticket {
 pub struct Decider {
     pub ledger: Ledger,
     pub memo: Memo,
+    /// Where the messages of earlier requests lay.
+    pub known: Known,
     pub calibration: Calibration,
     /// Who has refused a request as too long, with the window that was named: only ever smaller, and beyond all bounds where none was.
     learnt: DashMap<String, u64>,
     /// What models made of the beginnings of conversations.
     pub summaries: Candidates,
+    /// Policies that were met lately, with what tells their knobs apart.
+    policies: Mutex<Vec<(Arc<Policy>, Fingerprint)>>,
 }
 
 /// What summaries may take, in bytes.
@@ -150,13 +154,16 @@ const SUMMARY_BYTES: u64 = 64 << 20;
 /// So many (upstream, model) pairs are learnt about; more are somebody making up names.
 const MOST_LEARNT: usize = 4096;
 
+/// A long conversation takes two hundred kilobytes of these.
+const KNOWN_BYTES: usize = 16 << 20;
+
 /// System prompts carry dates and counters: the same weight to within this is the same, in tokens.
 const GRAIN: u64 = 64;
 
 /// A request that was read and measured.
 struct Measured<'a> {
     request: &'a Request,
-    prefixes: Vec<Fingerprint>,
+    prefixes: &'a [Fingerprint],
     scale: Scale,
     rest: u64,
     /// Tells this model's counts from another's with the same tokenizer.
@@ -164,12 +171,18 @@ struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    fn of(request: &'a Request, scale: Scale) -> Self {
+    fn of(request: &'a Request, scale: Scale, memo: &Memo) -> Self {
+        let rest = scale.rest_by(request, |[key, value], count| {
+            let mut hasher = Hasher::default();
+            hasher.piece(b'k', key.as_bytes());
+            hasher.piece(b'r', value.as_bytes());
+            memo.count(scale.tokenizer, hasher.finish().key(), || count() as usize) as u64
+        });
         let mut hasher = Hasher::default();
         hasher.piece(b'm', scale.model.as_bytes());
         hasher.piece(b'f', scale.format.name().as_bytes());
         let prices = hasher.finish().key();
-        Self { prefixes: request.prefixes(), rest: scale.rest(request).next_multiple_of(GRAIN), prices, scale, request }
+        Self { prefixes: request.prefixes(), rest: rest.next_multiple_of(GRAIN), prices, scale, request }
     }
 }
 
@@ -178,10 +191,17 @@ impl Decider {
         Self {
             ledger: Ledger::new(ledger_bytes, ledger_seconds),
             memo: Memo::new(memo_bytes),
+            known: Known::new(KNOWN_BYTES),
             calibration: Calibration::default(),
             learnt: DashMap::new(),
             summaries: Candidates::new(SUMMARY_BYTES),
+            policies: Mutex::default(),
         }
+    }
+
+    /// A request of `tenant`, of which what came before is recognised.
+    pub fn read(&self, format: Format, body: Bytes, tenant: Fingerprint) -> Result<Request, Unreadable> {
+        Request::read_after(format, body, Some((&self.known, tenant)))
     }
 
     /// What to send for `call`.
@@ -206,13 +226,13 @@ impl Decider {
         if call.steer != Steer::Now && cannot_be_due(request, &limits) {
             return pass(report, None);
         }
-        self.decide(call, &Measured::of(request, scale), limits, report)
+        self.decide(call, &Measured::of(request, scale, &self.memo), limits, report)
     }
 
     fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
         let Measured { request, prefixes, scale, rest, .. } = measured;
         let weigh = |message: usize| self.weigh(measured, message);
-        let base = base(call, &limits, &scale.model, *rest);
+        let base = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
         let shelf = self.shelf(call, base);
         let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh, shelf };
         let page = self.ledger.page(base, call.now);
@@ -308,6 +328,21 @@ impl Decider {
         }
     }
 
+    /// What tells the knobs of a policy from another's. Writing them out for every request would cost more than all else that a small one does.
+    fn knobs(&self, policy: &Arc<Policy>) -> Fingerprint {
+        const MOST: usize = 64;
+        let mut known = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, knobs)) = known.iter().find(|(known, _)| Arc::ptr_eq(known, policy)) {
+            return *knobs;
+        }
+        let mut hasher = Hasher::default();
+        hasher.piece(b'k', format!("{:?}", policy.compact).as_bytes());
+        let knobs = hasher.finish();
+        known.truncate(MOST - 1);
+        known.insert(0, (policy.clone(), knobs));
+        knobs
+    }
+
     /// Tokens of a message, counted once.
     fn weigh(&self, measured: &Measured, message: usize) -> u64 {
         let message = &measured.request.conversation.messages[message];
@@ -363,7 +398,7 @@ fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
 }
 
 /// What tells one conversation's ledger entries from another's, besides its words.
-fn base(call: &Call, limits: &Limits, model: &str, rest: u64) -> Fingerprint {
+fn base(call: &Call, limits: &Limits, model: &str, rest: u64, knobs: Fingerprint) -> Fingerprint {
     let mut hasher = Hasher::default();
     hasher.piece(b't', &call.tenant.0);
     hasher.piece(b'f', call.request.format.name().as_bytes());
@@ -371,8 +406,11 @@ fn base(call: &Call, limits: &Limits, model: &str, rest: u64) -> Fingerprint {
     hasher.piece(b'm', model.as_bytes());
     hasher.piece(b'v', &VERSION.to_le_bytes());
     hasher.piece(b'r', &rest.to_le_bytes());
-    hasher.piece(b'l', format!("{limits:?}").as_bytes());
-    hasher.piece(b'k', format!("{:?}", call.policy.compact).as_bytes());
+    let Limits { window, hygiene, preflight, target, max_bytes, max_media, max_messages } = *limits;
+    let (hygiene, least) = hygiene.unwrap_or((u64::MAX, 0));
+    let numbers = [window, hygiene, least as u64, preflight.unwrap_or(u64::MAX), target, max_bytes, max_media.into(), max_messages.into()];
+    hasher.piece(b'l', numbers.map(u64::to_le_bytes).as_flattened());
+    hasher.piece(b'k', &knobs.0);
     hasher.finish()
 }
 

@@ -2,11 +2,31 @@
 //!
 //! The key is a fingerprint of tenant, format, policy and prefix, so forks, rewinds, sub-agents and other people's equal words are told apart by
 //! construction. Nothing in here decides anything: a lost entry is computed again, to the same bytes.
+//!
+//! It is always in memory. Behind that may be a [`Store`], which outlives the process or is shared by many; it is asked for what memory does not know, told
+//! the last word of each request, and never waited for when it is slow or gone.
+
+#[cfg(feature = "proxy")]
+pub mod disk;
+#[cfg(feature = "proxy")]
+mod queue;
+#[cfg(feature = "proxy")]
+pub mod redis;
+#[cfg(feature = "proxy")]
+pub mod seal;
+mod store;
+
+pub use store::{Counted, Store};
 
 use crate::compact::schedule::{Recall, Standing};
 use crate::conversation::Fingerprint;
 use dashmap::DashMap;
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// So many prefixes of a conversation are looked for in a store; it usually holds the last or the one before.
+const MOST_ASKED: usize = 64;
 
 /// A ledger in memory, bounded by bytes and age.
 ///
@@ -20,6 +40,9 @@ pub struct Ledger {
     turning: std::sync::Mutex<()>,
     most: u64,
     age: u64,
+    store: Option<Arc<dyn Store>>,
+    /// Look-ups by where they ended: memory, store, nowhere.
+    pub found: [AtomicU64; 3],
 }
 
 impl Ledger {
@@ -33,12 +56,23 @@ impl Ledger {
             turning: std::sync::Mutex::new(()),
             most: (bytes / 2).max(1),
             age: (seconds / 2).max(1),
+            store: None,
+            found: Default::default(),
         }
+    }
+
+    /// This ledger with a store behind it.
+    pub fn backed(self, store: Arc<dyn Store>) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+        self.store.as_ref()
     }
 
     /// The ledger as one conversation's schedule sees it, at `now` (seconds, any origin).
     pub fn page(&self, base: Fingerprint, now: u64) -> Page<'_> {
-        Page { ledger: self, base, now }
+        Page { ledger: self, base, now, newest: RefCell::default() }
     }
 
     pub fn len(&self) -> usize {
@@ -86,15 +120,17 @@ impl Ledger {
 /// The bytes an entry is charged with. An epoch is shared by all entries of its conversation; each is charged a part, the one that begins it all.
 fn weight(standing: &Standing) -> u64 {
     const ENTRY: u64 = 200;
-    let epoch =
-        standing.epoch.as_ref().map_or(0, |epoch| epoch.weight() as u64 / if std::sync::Arc::strong_count(epoch) > 2 { 16 } else { 1 });
+    let epoch = standing.epoch.as_ref().map_or(0, |epoch| epoch.weight() as u64 / if Arc::strong_count(epoch) > 2 { 16 } else { 1 });
     ENTRY + epoch
 }
 
+/// One conversation's part of the ledger, for the time of one decision.
 pub struct Page<'a> {
     ledger: &'a Ledger,
     base: Fingerprint,
     now: u64,
+    /// What the store is told when the decision is made: by then the edits are worked out.
+    newest: RefCell<Option<(Fingerprint, Standing)>>,
 }
 
 impl Recall for Page<'_> {
@@ -103,6 +139,33 @@ impl Recall for Page<'_> {
     }
 
     fn remember(&self, prefix: Fingerprint, standing: &Standing) {
-        self.ledger.put(self.base.then(prefix), standing.clone(), self.now);
+        let key = self.base.then(prefix);
+        self.ledger.put(key, standing.clone(), self.now);
+        if self.ledger.store.is_some() {
+            self.newest.replace(Some((key, standing.clone())));
+        }
+    }
+
+    /// The store is asked for what is longer than what memory knows, and for that itself: another replica may have thought better of it.
+    fn first(&self, prefixes: &[Fingerprint]) -> Option<(usize, Standing)> {
+        let own = prefixes.iter().enumerate().find_map(|(n, prefix)| self.recall(*prefix).map(|standing| (n, standing)));
+        let until = own.as_ref().map_or(prefixes.len(), |(n, _)| n + 1).min(MOST_ASKED);
+        let theirs = self.ledger.store.as_ref().filter(|_| until > 0).and_then(|store| {
+            let keys: Vec<Fingerprint> = prefixes[..until].iter().map(|prefix| self.base.then(*prefix)).collect();
+            let (n, standing) = store::first(&**store, &keys, own.as_ref().and_then(|(_, standing)| standing.epoch.as_ref()))?;
+            self.ledger.put(keys[n], standing.clone(), self.now);
+            Some((n, standing))
+        });
+        let place = if theirs.is_some() { 1 } else { 2 * usize::from(own.is_none()) };
+        self.ledger.found[place].fetch_add(1, Ordering::Relaxed);
+        theirs.or(own)
+    }
+}
+
+impl Drop for Page<'_> {
+    fn drop(&mut self) {
+        if let (Some(store), Some((key, standing))) = (&self.ledger.store, self.newest.take()) {
+            store::keep(&**store, key, &standing);
+        }
     }
 }

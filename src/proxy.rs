@@ -2,7 +2,9 @@
 //!
 //! `exchange` is the only function that knows the order of events; everything it calls knows one thing.
 
+mod access;
 mod admin;
+mod admission;
 mod call;
 pub mod decide;
 mod discover;
@@ -12,11 +14,16 @@ mod error;
 mod events;
 mod headers;
 pub mod lifecycle;
+mod live;
 pub mod log;
+pub mod metrics;
+mod patience;
 mod payload;
 mod pool;
 mod relay;
+pub mod reload;
 mod reply;
+mod repoll;
 mod routes;
 mod server;
 pub mod steer;
@@ -34,34 +41,42 @@ use http::Request;
 use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
 
-pub use self::{
-    call::Call,
-    routes::{Policies, Route, Routes},
-};
 use self::{
+    access::Access,
+    admission::Admission,
     decide::{Decide, Decision, Report},
     discover::Windows,
     downstream::{Answering, Broken, Down},
     error::Error,
     headers::Rewrite,
+    metrics::Metrics,
     payload::Payload,
     relay::{Held, Verdict},
     reply::Reply,
 };
+pub use self::{
+    call::Call,
+    routes::{Policies, Route, Routes},
+};
 use crate::{
-    config::{Config, Problem, Websocket},
+    config::{self, Config, Problem, Websocket},
     wire::overflow::{Class, Classified},
 };
 
-/// What all exchanges share.
+/// What all exchanges under one configuration share.
 pub struct Proxy {
     pub routes: Routes,
-    decide: Decide,
-    windows: Arc<Windows>,
+    access: Access,
+    limits: config::Admission,
     websocket: Websocket,
     annotate: bool,
     max_chat_bytes: u64,
     request_idle: Duration,
+    /// What follows outlives the configuration.
+    decide: Arc<Decide>,
+    windows: Arc<Windows>,
+    admission: Arc<Admission>,
+    metrics: Arc<Metrics>,
     /// What tenants are hashed with.
     key: [u8; 32],
     /// Upgraded connections, which outlive their exchange.
@@ -70,16 +85,47 @@ pub struct Proxy {
 
 impl Proxy {
     pub fn new(config: &Config, decide: Decide) -> Result<Proxy, Problem> {
+        let windows = Windows::new(config.discover, config.discover_wait);
+        let key = decide.tenant_key().unwrap_or_else(tls::random);
+        let (admission, metrics, tunnels) = (Arc::default(), Arc::default(), TaskTracker::new());
+        Proxy::under(config, None, Arc::new(decide), Arc::new(windows), admission, metrics, key, tunnels)
+    }
+
+    /// This proxy under another configuration.
+    pub fn renewed(&self, config: &Config) -> Result<Proxy, Problem> {
+        let windows = match self.windows.is_set_to(config.discover, config.discover_wait) {
+            true => self.windows.clone(),
+            false => Arc::new(Windows::new(config.discover, config.discover_wait)),
+        };
+        let (decide, admission, metrics) = (self.decide.clone(), self.admission.clone(), self.metrics.clone());
+        Proxy::under(config, Some(&self.routes), decide, windows, admission, metrics, self.key, self.tunnels.clone())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what outlives a configuration, each once")]
+    fn under(
+        config: &Config,
+        earlier: Option<&Routes>,
+        decide: Arc<Decide>,
+        windows: Arc<Windows>,
+        admission: Arc<Admission>,
+        metrics: Arc<Metrics>,
+        key: [u8; 32],
+        tunnels: TaskTracker,
+    ) -> Result<Proxy, Problem> {
         Ok(Proxy {
-            routes: Routes::new(config)?,
-            decide,
-            windows: Arc::new(Windows::new(config.discover, config.discover_wait)),
+            routes: Routes::new(config, earlier)?,
+            access: Access::new(&config.access)?,
+            limits: config.admission.clone(),
             websocket: config.websocket,
             annotate: config.annotate,
             max_chat_bytes: config.max_chat_bytes,
             request_idle: pool::seconds(config.connection.idle_timeout),
-            key: tls::random(),
-            tunnels: TaskTracker::new(),
+            decide,
+            windows,
+            admission,
+            metrics,
+            key,
+            tunnels,
         })
     }
 
@@ -97,12 +143,27 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
     let upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let (head, upload) = request.into_parts();
     if head.method == http::Method::CONNECT {
+        proxy.metrics.refused(&Error::NoTunnel);
         return reply::refuse(&down, &Error::NoTunnel, None).await;
     }
-    let Some(call) = Call::of(head, &proxy.routes, &proxy.key) else {
-        return reply::refuse(&down, &Error::Malformed, None).await;
+    let call = match Call::of(head, &proxy.routes, &proxy.access, &proxy.key) {
+        Ok(call) => call,
+        Err((error, format)) => {
+            proxy.metrics.refused(&error);
+            // What it brought is read before it is told, or a large body would take the refusal with it.
+            tokio::spawn(upload::discard(upload));
+            return reply::refuse(&down, &error, format).await;
+        }
     };
+    let place = proxy.admission.admit(&proxy.limits, call.tenant, started);
     let mut reply = Reply::new(proxy.clone(), Arc::new(call), down, started);
+    match place {
+        Ok(place) => reply.place = Some(place),
+        Err(error) => {
+            reply.unread = Some(upload);
+            return reply.refuse(error).await;
+        }
+    }
     match upgrade {
         Some(_) if reply.call.format.is_some() && proxy.websocket == Websocket::Refuse => reply.refuse(Error::UpgradeRefused).await,
         Some(upgrade) => tunnel::run(upgrade, Payload::stream(upload), reply).await,
@@ -120,6 +181,10 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
         return reply.ask(payload, Rewrite::default()).await.map(Held::new);
     };
 
+    if let Err(error) = reply.hold(http_body::Body::size_hint(&upload).lower()) {
+        reply.unread = Some(upload);
+        return Err(error);
+    }
     let original = match upload::collect(&mut upload, proxy.max_chat_bytes, proxy.request_idle).await {
         Ok(original) => original,
         Err(error) => {
@@ -127,6 +192,7 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
             return Err(error);
         }
     };
+    reply.hold(original.len() as u64)?;
     let collected = Instant::now();
     reply.line.bytes_in = Some(original.len() as u64);
     let decision = match encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes) {

@@ -10,22 +10,28 @@ pub mod check;
 mod edit;
 mod format;
 pub mod json;
+mod known;
 mod messages;
 pub mod overflow;
 mod reader;
 mod responses;
 pub mod sse;
+mod tape;
 pub mod usage;
 
 pub use answer::{Listener, Said};
 pub use ask::{Ride, alone};
 pub use edit::{Change, Edit};
 pub use format::Format;
+pub use known::Known;
 
 use crate::conversation::{Conversation, Fingerprint, Kind, Role, Span};
+use aho_corasick::AhoCorasick;
 use bytes::Bytes;
 use bytestring::ByteString;
+use known::{Element, Reading};
 use reader::Reader;
+use std::sync::LazyLock;
 
 /// A body with the places of its parts.
 #[derive(Clone, Debug)]
@@ -46,6 +52,7 @@ pub struct Request {
     pub rest: Vec<(Span, Span)>,
     /// Why this request is none of ours, where it is not.
     pub apart: Option<Apart>,
+    prefixes: Vec<Fingerprint>,
 }
 
 /// A body we cannot or may not read: it passes as it came.
@@ -88,6 +95,11 @@ impl Apart {
 /// Words by which agents ask a model for a summary of the conversation itself, one a line.
 const SUMMARISER_PROMPTS: &str = include_str!("wire/summariser_prompts.txt");
 
+static SUMMARISERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let prompts = SUMMARISER_PROMPTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    AhoCorasick::new(prompts).unwrap_or_else(|_| unreachable!("a built-in list is small"))
+});
+
 /// What some agents put last into every request and take out of the next: the beginning of such a message, one a line.
 const PASSING_REMARKS: &str = include_str!("wire/passing_remarks.txt");
 
@@ -96,12 +108,12 @@ const PROBE_CAP: u64 = 16;
 
 impl Request {
     pub fn read(format: Format, body: Bytes) -> Result<Request, Unreadable> {
+        Request::read_after(format, body, None)
+    }
+
+    /// The same, with what is known of earlier bodies of an owner, who is one tenant at one place.
+    pub fn read_after(format: Format, body: Bytes, known: Option<(&Known, Fingerprint)>) -> Result<Request, Unreadable> {
         let text = ByteString::try_from(body).map_err(|_| Unreadable::NotUtf8)?;
-        let start = json::space(text.as_bytes(), 0);
-        let (members, end) = json::members(&text, start).ok_or(Unreadable::NotOurs)?;
-        if json::space(text.as_bytes(), end) != text.len() {
-            return Err(Unreadable::NotOurs);
-        }
         let mut request = Request {
             format,
             conversation: Conversation::default(),
@@ -110,21 +122,41 @@ impl Request {
             stream: false,
             cap: None,
             thinking: None,
-            rest: Vec::with_capacity(members.len()),
+            rest: Vec::with_capacity(8),
             apart: None,
-            text,
+            prefixes: vec![Fingerprint::default()],
+            text: text.clone(),
         };
-        for (n, &(key, value)) in members.iter().enumerate() {
-            let name = key.of(&request.text);
-            if name.contains('\\') || members[..n].iter().any(|(other, _)| other.of(&request.text) == name) {
-                return Err(Unreadable::Ambiguous);
+        let mut members = Vec::with_capacity(8);
+        let (mut ambiguous, mut apart) = (false, None);
+        let start = json::space(text.as_bytes(), 0);
+        let end = json::each_member_by(&text, start, |key, at| {
+            if key.of(&text) != format.list() || text.as_bytes().get(at) != Some(&b'[') {
+                let end = json::skip(text.as_bytes(), at)?;
+                members.push((key, Span::new(at, end)));
+                return Some(end);
             }
+            let mut reader = Reader::new(&text);
+            let end = read_list(&mut reader, format, at, known)?;
+            (ambiguous, apart) = (ambiguous | reader.ambiguous, reader.apart);
+            (request.conversation, request.prefixes) = (reader.conversation, reader.prefixes);
+            members.push((key, Span::new(at, end)));
+            Some(end)
+        })
+        .ok_or(Unreadable::NotOurs)?;
+        if json::space(text.as_bytes(), end) != text.len() {
+            return Err(Unreadable::NotOurs);
+        }
+        if ambiguous || reader::is_ambiguous(&text, &members) {
+            return Err(Unreadable::Ambiguous);
+        }
+        for (key, value) in members {
             request.member(key, value);
         }
         if request.list.is_empty() {
             return if request.apart == Some(Apart::OneText) { Ok(request) } else { Err(Unreadable::NotOurs) };
         }
-        request.read_list()?;
+        request.apart = apart.or(request.apart);
         if request.apart.is_none() {
             request.apart = request.asks_for_summary().then_some(Apart::Compaction);
         }
@@ -145,13 +177,8 @@ impl Request {
     }
 
     /// The fingerprints of all prefixes: entry `n` is that of the first `n` messages.
-    pub fn prefixes(&self) -> Vec<Fingerprint> {
-        let mut chain = Vec::with_capacity(self.conversation.messages.len() + 1);
-        chain.push(Fingerprint::default());
-        for message in &self.conversation.messages {
-            chain.push(chain[chain.len() - 1].then(message.fingerprint));
-        }
-        chain
+    pub fn prefixes(&self) -> &[Fingerprint] {
+        &self.prefixes
     }
 
     fn member(&mut self, key: Span, value: Span) {
@@ -189,30 +216,6 @@ impl Request {
         }
     }
 
-    fn read_list(&mut self) -> Result<(), Unreadable> {
-        let text = self.text.clone();
-        let (elements, _) = json::elements(&text, self.list.start as usize).ok_or(Unreadable::NotOurs)?;
-        let mut reader = Reader::new(&text);
-        for element in elements {
-            let raw = element.of(&text);
-            if !raw.starts_with('{') {
-                return Err(Unreadable::NotOurs);
-            }
-            match self.format {
-                Format::Chat => chat::read(&mut reader, element),
-                Format::Responses => responses::read(&mut reader, element),
-                Format::Messages => messages::read(&mut reader, element),
-            }
-            .ok_or(Unreadable::NotOurs)?;
-        }
-        if reader.ambiguous {
-            return Err(Unreadable::Ambiguous);
-        }
-        self.apart = reader.apart.or(self.apart);
-        self.conversation = reader.conversation;
-        Ok(())
-    }
-
     /// How many messages are history: all but a remark at the end that will not come again.
     pub fn lasting(&self) -> usize {
         let messages = &self.conversation.messages;
@@ -240,14 +243,63 @@ impl Request {
             Kind::Text { text } => {
                 let raw = text.of(&self.text).as_bytes();
                 let head = &raw[..raw.len().min(LOOKED_AT)];
-                SUMMARISER_PROMPTS
-                    .lines()
-                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
-                    .any(|prompt| memchr::memmem::find(head, prompt.as_bytes()).is_some())
+                SUMMARISERS.is_match(head)
             }
             _ => false,
         })
     }
+}
+
+/// Reads the list of messages at `at`, and says where it ends.
+fn read_list(reader: &mut Reader, format: Format, list: usize, known: Option<(&Known, Fingerprint)>) -> Option<usize> {
+    let bytes = reader.text.as_bytes();
+    let known = known.filter(|_| bytes.len() >= known::WORTH);
+    let mut key = None;
+    let mut elements: Vec<Element> = Vec::new();
+    let mut at = json::space(bytes, list + 1);
+    let mut is_over = bytes.get(at) == Some(&b']');
+    // What lies here as it lay before needs no reading, and if there is nothing else, no remembering either.
+    let mut is_news = false;
+    while !is_over {
+        let start = at;
+        if bytes.get(start) != Some(&b'{') {
+            return None;
+        }
+        at = reader.tape.read(reader.text, start)?;
+        let element = Span::new(start, at);
+        match format {
+            Format::Chat => chat::read(reader, element),
+            Format::Responses => responses::read(reader, element),
+            Format::Messages => messages::read(reader, element),
+        }?;
+        if let Some((known, owner)) = known {
+            elements.push(Element { span: element, bytes: known.hash(&bytes[start..at]), parts: reader.conversation.parts.len() as u32 });
+            is_news |= elements.len() > known::TELLING;
+            if elements.len() == known::TELLING {
+                let name = Known::key(owner, format.name(), reader.prefixes[known::TELLING]);
+                key = Some(name);
+                if let Some(reading) = known.get(name).filter(|reading| reading.list == list) {
+                    let count = reading.repeated(known, bytes);
+                    if count > known::TELLING {
+                        at = reader.resume(&reading, count);
+                        elements.clear();
+                        elements.extend_from_slice(&reading.elements[..count]);
+                    }
+                }
+            }
+        }
+        at = json::space(bytes, at);
+        match bytes.get(at)? {
+            b',' => at = json::space(bytes, at + 1),
+            b']' => is_over = true,
+            _ => return None,
+        }
+    }
+    if let (Some(key), Some((known, _)), true) = (key, known, is_news && !reader.ambiguous && reader.apart.is_none()) {
+        let (conversation, prefixes) = (reader.conversation.clone(), reader.prefixes.clone());
+        known.put(key, Reading { list, elements, conversation, prefixes });
+    }
+    Some(at + 1)
 }
 
 fn thinking_budget(text: &str, value: Span) -> Option<u64> {

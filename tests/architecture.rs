@@ -9,7 +9,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
     ("wire", &["conversation"]),
     ("budget", &["conversation", "wire", "tokens"]),
     ("compact", &["conversation", "wire", "tokens", "budget"]),
-    ("ledger", &["conversation", "compact"]),
+    ("ledger", &["conversation", "budget", "compact"]),
     ("decide", &["conversation", "wire", "tokens", "budget", "compact", "ledger"]),
 ];
 
@@ -34,6 +34,11 @@ fn sources(of: &str) -> Vec<(PathBuf, String)> {
     }
     assert!(!found.is_empty(), "no sources of {of}");
     found
+}
+
+/// The stores behind a ledger are the one part of it that knows files and sockets.
+fn is_store(path: &Path) -> bool {
+    ["disk.rs", "queue.rs", "redis.rs", "seal.rs"].iter().any(|name| path.ends_with(Path::new("src/ledger").join(name)))
 }
 
 /// The code of a file without its tests, line by line with numbers.
@@ -74,7 +79,7 @@ fn arrows_point_one_way() {
 fn the_core_does_no_io() {
     let mut wrong = Vec::new();
     for (part, _) in ARROWS {
-        for (path, text) in sources(part) {
+        for (path, text) in sources(part).into_iter().filter(|(path, _)| !is_store(path)) {
             for (n, line) in code(&text) {
                 wrong.extend(IO.iter().filter(|io| line.contains(**io)).map(|io| format!("{}:{n}: {io}", path.display())));
             }

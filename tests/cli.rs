@@ -180,6 +180,26 @@ fn help_says_what_it_is_and_how_to_begin() {
 }
 
 #[test]
+fn the_reference_of_this_version_is_in_the_program_and_is_a_configuration() {
+    let folder = folder();
+    let output = plimsoll(folder.path()).args(["check", "--reference"]).output().unwrap();
+    assert!(text(&output.stdout).starts_with(&format!("# Plimsoll {}\n", env!("CARGO_PKG_VERSION"))));
+    fs::write(folder.path().join("plimsoll.toml"), &output.stdout).unwrap();
+    assert!(plimsoll(folder.path()).arg("check").output().unwrap().status.success());
+}
+
+#[test]
+fn a_preset_is_chosen_by_name_and_a_wrong_name_is_told_the_right_ones() {
+    let folder = folder();
+    let check = |arguments: &[&str]| plimsoll(folder.path()).arg("check").args(arguments).output().unwrap();
+    let output = check(&["--preset", "openclaw", "--path", "/v1/messages"]);
+    assert!(output.status.success() && text(&output.stdout).contains("tail_turns = 3"), "{output:?}");
+    let output = check(&["--preset", "openclwa"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("openclaw") && text(&output.stderr).contains("phosphor"), "{output:?}");
+}
+
+#[test]
 fn a_wrong_configuration_ends_with_64_and_names_the_key() {
     let folder = folder();
     fs::write(folder.path().join("bad.toml"), "[policy]\ntarget = 45\n").unwrap();

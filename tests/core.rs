@@ -9,7 +9,7 @@ use plimsoll::decide::{Call, Decider, Decision, Mode, Policy, Report, Rewrite, S
 use plimsoll::wire::{Format, Request, check};
 use proptest::prelude::*;
 use std::sync::Arc;
-use support::conversations::{Event, history, render};
+use support::conversations::{Event, Tool, history, render};
 
 fn decider() -> Decider {
     Decider::new(8 << 20, 3600, 4 << 20)
@@ -224,6 +224,29 @@ fn an_output_cap_that_does_not_fit_is_lowered_and_nothing_else_changes() {
     assert!((3000..=3596).contains(&cap), "{cap}");
     let restored = sent.replace(&format!("\"max_tokens\":{cap}"), "\"max_tokens\":4000");
     assert_eq!(restored.as_bytes(), &call.request.bytes()[..]);
+}
+
+/// Valid: where a person's word stays amid what goes, and only turns that end in results are light, the answer before it stays all the same.
+#[test]
+fn valid_a_turn_that_ends_in_results_bridges_nothing() {
+    let explains = "so this is how it works, and that is what comes next: ".repeat(20);
+    let uses = |text: &str| Event::Uses {
+        thinks: false,
+        text: Some(text.into()),
+        calls: vec![Tool { name: "bash", path: "src".into(), body: "ls".into(), output: "ok, done".into(), failed: false, picture: false }],
+        with_results: None,
+    };
+    let mut events = vec![Event::Says("read the sources and tell me how they work".into())];
+    for part in 0..6 {
+        events.extend([Event::Answers { thinks: false, text: explains.clone() }, Event::Says(format!("and part {part}?"))]);
+    }
+    events.extend([uses("look"), Event::Answers { thinks: false, text: explains.clone() }, Event::Says("go ahead then".into())]);
+    events.extend((0..16).map(|_| uses(&explains)));
+    for format in Format::ALL {
+        let call = call(format, render(format, &events, None), 8192);
+        let (_, report) = send(&decider(), &call);
+        assert!(report.edited && report.cause.is_none(), "{format:?}: {report:?}");
+    }
 }
 
 /// Where nothing can be cut there is no retry, and the first error goes down.

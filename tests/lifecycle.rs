@@ -36,10 +36,13 @@ fn plimsoll(arguments: &[&str]) -> Command {
 }
 
 impl Process {
-    #[expect(clippy::zombie_processes, reason = "a test that fails while it starts ends anyway, and `end` waits for the rest")]
     fn serve(upstream: &str, more: &[&str]) -> Process {
-        let mut child =
-            plimsoll(&["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--window", "100000"]).args(more).spawn().unwrap();
+        Process::spawn(plimsoll(&["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--window", "100000"]).args(more))
+    }
+
+    #[expect(clippy::zombie_processes, reason = "a test that fails while it starts ends anyway, and `end` waits for the rest")]
+    fn spawn(command: &mut Command) -> Process {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stdout.take().unwrap());
         let mut said = String::new();
         loop {
@@ -146,7 +149,57 @@ async fn the_grace_period_ends_what_does_not_end() {
     agent.send(post(CHAT, HELLO)).await;
     agent.until(WORD).await;
     process.signal("INT");
-    assert!(process.end().await.0.success());
+    let (status, log) = process.end().await;
+    assert!(status.success());
+    let cut = log.lines().find(|line| line.contains("grace period")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(cut).unwrap()["cut"], 1, "it says how many it cut");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sighup_reads_the_configuration_again() {
+    let (first, second) = (Upstream::new(|_, _| ok("{}")).await, Upstream::new(|_, _| ok("{}")).await);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    let route = |upstream: &Upstream| format!("reload = 0\n[[route]]\npath = \"/r\"\nupstream = \"{}\"\n", upstream.url());
+    std::fs::write(&file, route(&first)).unwrap();
+    let mut process = Process::serve(&first.url(), &["--admin", "off", "--config", file.to_str().unwrap()]);
+    let mut agent = Agent::connect(process.address).await;
+    let through = async |agent: &mut Agent| {
+        agent.send(post(&format!("/r{CHAT}"), HELLO)).await;
+        assert_eq!(agent.answer().await.status(), 200);
+    };
+    through(&mut agent).await;
+    std::fs::write(&file, route(&second)).unwrap();
+    process.signal("HUP");
+    process.until("configuration applied");
+    through(&mut agent).await;
+    std::fs::write(&file, "listn = 1").unwrap();
+    process.signal("HUP");
+    process.until("configuration refused");
+    assert!(process.said.contains("listn: no such key"), "{}", process.said);
+    through(&mut agent).await;
+    assert_eq!((first.seen().len(), second.seen().len()), (1, 2), "on one connection of the agent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn few_file_descriptors_make_agents_wait_and_lose_nobody() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let process =
+        Process::spawn(Command::new("sh").arg("-c").arg("ulimit -n 64; exec \"$@\"").arg("sh").arg(env!("CARGO_BIN_EXE_plimsoll")).args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "off",
+            "--window",
+            "100000",
+            "--upstream",
+            &upstream.url(),
+        ]));
+    let agents: Vec<_> = (0..100).map(|_| tokio::spawn(ask(process.address, post(CHAT, HELLO)))).collect();
+    for agent in agents {
+        assert_eq!(agent.await.unwrap().status(), 200);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use crate::tokens::{Tokenizer, count_json_string, images};
 use crate::wire::{Format, Request, json};
 
 /// What is limited: tokens, bytes of the messages, pictures and documents, messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Load {
     pub tokens: u64,
     pub bytes: u64,
@@ -121,20 +121,28 @@ impl Scale {
 
     /// Everything outside of the list: system prompt, tools, schemas.
     pub fn rest(&self, request: &Request) -> u64 {
+        self.rest_by(request, |_, count| count())
+    }
+
+    /// The same, where the long members are counted, or remembered, by `remember`: it is given what tells one from another, and how to count it.
+    pub fn rest_by(&self, request: &Request, remember: impl Fn([&str; 2], &dyn Fn() -> u64) -> u64) -> u64 {
+        const LONG: usize = 256;
         let body = request.text();
-        REST + request
-            .rest
-            .iter()
-            .map(|(key, value)| {
-                let raw = value.of(body);
-                match raw.as_bytes().first() {
-                    Some(b'[') if key.of(body) == "system" => self.system(body, *value),
-                    Some(b'"') => self.string(body, *value),
-                    Some(b'[' | b'{') => self.text(raw),
-                    _ => 1,
-                }
-            })
-            .sum::<u64>()
+        let weight = |&(key, value): &(Span, Span)| {
+            let count = || self.member(body, key, value);
+            if value.len() < LONG { count() } else { remember([key.of(body), value.of(body)], &count) }
+        };
+        REST + request.rest.iter().map(weight).sum::<u64>()
+    }
+
+    fn member(&self, body: &str, key: Span, value: Span) -> u64 {
+        let raw = value.of(body);
+        match raw.as_bytes().first() {
+            Some(b'[') if key.of(body) == "system" => self.system(body, value),
+            Some(b'"') => self.string(body, value),
+            Some(b'[' | b'{') => self.text(raw),
+            _ => 1,
+        }
     }
 
     fn system(&self, body: &str, list: Span) -> u64 {

@@ -1,7 +1,7 @@
 //! How much each model takes: `config/models.toml`, which says what its keys mean and where its numbers are from.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde::Deserialize;
 
@@ -39,6 +39,27 @@ impl Window {
 /// What the model of that name takes at an upstream of that host, as far as is known. Names are taken in all the spellings of gateways and
 /// clouds.
 pub fn model(name: &str, host: &str) -> Option<Model> {
+    /// More names than this at once are made up, and so are longer ones.
+    const MOST: usize = 1024;
+    const LONGEST: usize = 256;
+    static LATELY: LazyLock<RwLock<HashMap<String, Option<Model>>>> = LazyLock::new(RwLock::default);
+    let key = format!("{host}\n{name}");
+    if key.len() > LONGEST {
+        return look_up(name, host);
+    }
+    if let Some(found) = LATELY.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return *found;
+    }
+    let found = look_up(name, host);
+    let mut lately = LATELY.write().unwrap_or_else(PoisonError::into_inner);
+    if lately.len() >= MOST {
+        lately.clear();
+    }
+    lately.insert(key, found);
+    found
+}
+
+fn look_up(name: &str, host: &str) -> Option<Model> {
     let (name, host) = (name.to_ascii_lowercase(), host.to_ascii_lowercase());
     let prefix = name.split_once('/').map_or(String::new(), |(prefix, _)| prefix.replace('_', "-"));
     let pieces = Pieces::of(&name);
@@ -61,8 +82,24 @@ fn is_host(host: &str, known: &str) -> bool {
     host.strip_suffix(known).is_some_and(|below| below.is_empty() || below.ends_with('.'))
 }
 
-fn best(models: &[(Vec<String>, Model)], name: &Pieces) -> Option<Model> {
-    models.iter().filter(|(key, _)| name.has(key)).max_by_key(|(key, _)| key.len()).map(|(_, model)| *model)
+/// The model whose key is the longest that the name has.
+fn best(models: &Models, name: &Pieces) -> Option<Model> {
+    let begins = name.0.iter().filter(|(_, begins)| *begins).filter_map(|(piece, _)| models.get(*piece));
+    // The last of equal ones, as they come in the file.
+    let fitting = begins.flatten().filter(|(_, key, _)| name.has(key));
+    fitting.max_by_key(|(place, key, _)| (key.len(), *place)).map(|(_, _, model)| *model)
+}
+
+/// By the first piece of their key: their place in the file, their key, and what they take.
+type Models = HashMap<String, Vec<(usize, Vec<String>, Model)>>;
+
+fn by_first_piece(models: impl Iterator<Item = (Vec<String>, Model)>) -> Models {
+    let mut by_piece = Models::new();
+    for (place, (key, model)) in models.enumerate() {
+        let Some(first) = key.first() else { continue };
+        by_piece.entry(first.clone()).or_default().push((place, key, model));
+    }
+    by_piece
 }
 
 /// A name as its runs of letters and runs of digits, each with whether a name may begin there.
@@ -105,14 +142,14 @@ impl<'a> Pieces<'a> {
 }
 
 struct Table {
-    models: Vec<(Vec<String>, Model)>,
+    models: Models,
     routes: Vec<Route>,
 }
 
 struct Route {
     name: String,
     hosts: Vec<String>,
-    models: Vec<(Vec<String>, Model)>,
+    models: Models,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -121,8 +158,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         let key = |name: &str| Pieces::of(name).0.into_iter().map(|(piece, _)| piece.to_owned()).collect();
         models.into_iter().map(move |(name, model)| (key(&name), model))
     };
-    let route = |(name, route): (String, RouteTable)| Route { name, hosts: route.hosts, models: keyed(route.models).collect() };
-    Table { models: file.makers.into_values().flat_map(keyed).collect(), routes: file.route.into_iter().map(route).collect() }
+    let route = |(name, route): (String, RouteTable)| Route { name, hosts: route.hosts, models: by_first_piece(keyed(route.models)) };
+    Table { models: by_first_piece(file.makers.into_values().flat_map(keyed)), routes: file.route.into_iter().map(route).collect() }
 });
 
 /// The file as it is written.
@@ -186,13 +223,14 @@ mod tests {
         }
         let of_routes: usize = file.route.values().map(|route| route.models.len()).sum();
         assert_eq!(rows, file.makers.values().map(BTreeMap::len).sum::<usize>() + of_routes);
-        assert_eq!(TABLE.models.len() + of_routes, rows);
+        let all = || TABLE.models.values().flatten();
+        assert_eq!(all().count() + of_routes, rows);
 
-        let mut keys: Vec<_> = TABLE.models.iter().map(|(key, _)| key).collect();
+        let mut keys: Vec<_> = all().map(|(_, key, _)| key).collect();
         keys.sort();
         keys.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1], "two rows mean the same model"));
-        let routed = TABLE.routes.iter().flat_map(|route| &route.models);
-        for (key, model) in TABLE.models.iter().chain(routed) {
+        let routed = TABLE.routes.iter().flat_map(|route| route.models.values().flatten());
+        for (_, key, model) in all().chain(routed) {
             let (Shared(size) | Input(size)) = model.window;
             assert!(size >= 1_000 && model.output.is_none_or(|output| (1_000..=size).contains(&output)), "{key:?} {model:?}");
         }

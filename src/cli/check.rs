@@ -20,15 +20,26 @@ pub struct Check {
     /// Only where a request for this path goes
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
+    /// Print every knob of this version, with its default and a sentence, instead
+    #[arg(long)]
+    reference: bool,
 }
 
 impl Check {
     pub fn run(self) -> ExitCode {
+        if self.reference {
+            print!("# Plimsoll {}\n{}", env!("CARGO_PKG_VERSION"), crate::config::REFERENCE);
+            return ExitCode::SUCCESS;
+        }
         let (config, file) = match self.flags.load() {
             Ok(loaded) => loaded,
             Err(problem) => return refuse(&problem),
         };
-        let routes = match Routes::new(&config) {
+        // Secrets are where the proxy runs, which need not be here.
+        let mut without_secrets = config.clone();
+        without_secrets.credential = Default::default();
+        without_secrets.route.iter_mut().for_each(|route| route.credential.clear());
+        let routes = match Routes::new(&without_secrets, None) {
             Ok(routes) => routes,
             Err(problem) => return refuse(&crate::config::Problem { file, ..problem }),
         };

@@ -3,7 +3,13 @@
 use std::process::ExitCode;
 
 use super::{Flags, refuse};
-use crate::proxy::{decide::Decide, lifecycle, log};
+use crate::config::{Config, Problem};
+use crate::proxy::{
+    decide::Decide,
+    lifecycle::{self, Running},
+    log,
+    reload::Source,
+};
 
 #[derive(clap::Args)]
 pub struct Serve {
@@ -26,11 +32,13 @@ impl Serve {
             }
         };
         // An admin address that differs from the default was asked for, wherever it was said.
-        let admin_is_asked_for = self.flags.admin.is_some() || config.admin != crate::config::Config::default().admin;
+        let admin_is_asked_for = self.flags.admin.is_some() || config.admin != Config::default().admin;
+        lifecycle::raise_limits();
+        let source = self.flags.source();
         let end = runtime.block_on(async {
-            let running = lifecycle::start(&config, Decide::default(), admin_is_asked_for).await.map_err(|problem| {
+            let running = start(&config, source, admin_is_asked_for).await.map_err(|problem| {
                 // Files that the configuration names are opened at the start; blame the file that names them.
-                refuse(&crate::config::Problem { file: file.clone(), ..problem })
+                refuse(&Problem { file: file.clone(), ..problem })
             })?;
             lifecycle::run(running).await.map_err(|error| {
                 eprintln!("plimsoll: {error}");
@@ -40,4 +48,8 @@ impl Serve {
         runtime.shutdown_background();
         end.map_or_else(|code| code, |()| ExitCode::SUCCESS)
     }
+}
+
+async fn start(config: &Config, source: Source, admin_is_asked_for: bool) -> Result<Running, Problem> {
+    lifecycle::start_from(config, Some(source), Decide::new(config)?, admin_is_asked_for).await
 }

@@ -69,7 +69,8 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
 
 /// Where the first thing kept after the opener is a person's word too, one assistant turn before it stays, so that the roles take turns.
 ///
-/// The newest that is light, or else the lightest: what it says is chance, what it weighs is not.
+/// The newest that is light, or else the lightest: what it says is chance, what it weighs is not. Where results are a user's messages, a turn that
+/// ends in them bridges nothing.
 fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u64) {
     if zones.opener.is_none() {
         return;
@@ -84,7 +85,13 @@ fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u6
         let person = view.turns.list[turn].role == Role::User;
         if person && previous_is_person {
             let weight = |turn: usize| view.turns.list[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
-            let candidates = || (after..turn).rev().filter(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant);
+            let ends_as_user =
+                |turn: usize| view.turns.list[turn].messages.clone().last().is_some_and(|last| view.messages()[last].role == Role::User);
+            let candidates = || {
+                (after..turn)
+                    .rev()
+                    .filter(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant && !ends_as_user(before))
+            };
             if let Some(bridge) =
                 candidates().find(|&before| weight(before) <= light).or_else(|| candidates().min_by_key(|&before| weight(before)))
             {

@@ -58,12 +58,21 @@ pub struct Knobs {
     pub plan: Vec<Rung>,
     /// The newest turns that stay word for word, as a share of the window.
     pub tail: f64,
+    /// In tokens, where that is more.
+    pub tail_tokens: u64,
+    /// At least so many turns and messages, as long as they leave room for the rest of what has to stay.
+    pub tail_turns: usize,
+    pub tail_messages: usize,
     /// The running loop stays whole while it fits, beside system prompt, tools and task, in this share of the window.
     pub running_loop: f64,
     /// Tools whose calls and results no rung below the aggressive ones touches.
     pub pin_tools: Vec<String>,
     /// A compaction that saves less than this share of the window is not worth the prompt cache it costs.
     pub min_reclaim: f64,
+    /// In tokens, where that is more.
+    pub min_reclaim_tokens: u64,
+    /// No compaction begins so few assistant turns after the last one, unless the window is full.
+    pub cooldown_turns: usize,
     pub microcompact: Microcompact,
     pub shrink_arguments: ShrinkArguments,
     pub summarize: Summarize,
@@ -80,6 +89,12 @@ pub struct Microcompact {
     pub keep_chars: usize,
     /// The newest results that stay whole, besides those in the tail.
     pub keep_newest: usize,
+    /// The newest results that stay whole, in tokens of results.
+    pub keep_tokens: u64,
+    /// Left undone where the whole rung would save fewer tokens than this.
+    pub min_reclaim: u64,
+    /// The tools whose results are cut; empty: all.
+    pub tools: Vec<String>,
     /// Results up to so many characters are left alone when an overflow has to be repaired, and larger ones cut to that.
     pub hard_chars: usize,
 }
@@ -116,9 +131,14 @@ impl Default for Knobs {
         Self {
             plan: Rung::ALL.to_vec(),
             tail: 0.15,
+            tail_tokens: 0,
+            tail_turns: 0,
+            tail_messages: 0,
             running_loop: 0.36,
             pin_tools: Vec::new(),
             min_reclaim: 0.03,
+            min_reclaim_tokens: 0,
+            cooldown_turns: 0,
             microcompact: Microcompact::default(),
             shrink_arguments: ShrinkArguments::default(),
             summarize: Summarize::default(),
@@ -131,7 +151,7 @@ impl Default for Knobs {
 impl Default for Microcompact {
     /// Phosphor cuts to 200 characters, and to 50 after an overflow; Souveraine keeps the newest five.
     fn default() -> Self {
-        Self { min_chars: 600, keep_chars: 200, keep_newest: 5, hard_chars: 50 }
+        Self { min_chars: 600, keep_chars: 200, keep_newest: 5, keep_tokens: 0, min_reclaim: 0, tools: Vec::new(), hard_chars: 50 }
     }
 }
 

@@ -6,17 +6,22 @@ use crate::wire::Change;
 
 pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
     let newest_shown = newest_with_media(view);
-    let mut results_seen = 0usize;
+    let (mut results_seen, mut tokens_seen) = (0usize, 0u64);
+    let mut cuts = Vec::new();
     for message in (0..view.messages().len()).rev() {
         for n in (0..view.blocks(message).len()).rev() {
             match &view.blocks(message)[n].kind {
                 Kind::Result(_) => {
                     results_seen += 1;
-                    let new = !goal.hard
-                        && results_seen <= knobs.microcompact.keep_newest
+                    if tokens_seen < knobs.microcompact.keep_tokens {
+                        tokens_seen += view.block_weighs(message, n);
+                    }
+                    let few = results_seen <= knobs.microcompact.keep_newest
                         && view.turns.containing(message) + knobs.microcompact.keep_newest >= view.turns.list.len();
+                    let light = knobs.microcompact.keep_tokens > 0 && tokens_seen <= knobs.microcompact.keep_tokens;
+                    let new = !goal.hard && (few || light);
                     if !new && zones.is_middle(view, message) && (goal.hard || !zones.is_evidence(message, n)) {
-                        output(view, message, n, goal, knobs);
+                        cuts.extend(output(view, message, n, goal, knobs).map(|change| (message, n, change)));
                     }
                 }
                 Kind::Media(_) if message != newest_shown && zones.is_middle(view, message) => note(view, message, n, None),
@@ -24,7 +29,21 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
             }
         }
     }
+    if goal.hard || knobs.microcompact.min_reclaim == 0 || reclaim(view, &cuts) >= knobs.microcompact.min_reclaim {
+        for (message, _, change) in cuts {
+            view.propose(message, change);
+        }
+    }
     media_alone(view, zones, goal, newest_shown);
+}
+
+/// The tokens that the cuts would save.
+fn reclaim(view: &View, cuts: &[(usize, usize, Change)]) -> u64 {
+    let saved = |(message, block, change): &(usize, usize, Change)| match change {
+        Change::Result { text, .. } => view.block_weighs(*message, *block).saturating_sub(view.count(text)),
+        _ => 0,
+    };
+    cuts.iter().map(saved).sum()
 }
 
 /// Where media are what is too much, those of the task and the tail go too, oldest first, up to the newest that somebody showed.
@@ -66,26 +85,31 @@ fn newest_with_media(view: &View) -> usize {
     (0..view.messages().len()).rev().find(shows).unwrap_or(usize::MAX)
 }
 
-fn output(view: &mut View, message: usize, block: usize, goal: &Goal, knobs: &Knobs) {
-    let Kind::Result(outcome) = &view.blocks(message)[block].kind else { return };
+/// What would stand in place of a result; nothing where it stays.
+fn output(view: &View, message: usize, block: usize, goal: &Goal, knobs: &Knobs) -> Option<Change> {
+    let Kind::Result(outcome) = &view.blocks(message)[block].kind else { return None };
     let knobs = &knobs.microcompact;
     let (least, keep) = if goal.hard { (knobs.hard_chars, knobs.hard_chars / 2) } else { (knobs.min_chars, knobs.keep_chars) };
     let said = view.output(outcome);
     let has_media = view.conversation().parts_of(outcome).iter().any(|part| matches!(part.kind, PartKind::Media(_)));
     if !outcome.editable || view.is_changed(message, block) || (said.len() <= least && !has_media) {
-        return;
+        return None;
+    }
+    let is_tool = |call: &crate::conversation::Call| knobs.tools.iter().any(|tool| tool == call.tool.of(view.body()));
+    if !goal.hard && !knobs.tools.is_empty() && !view.call_of(message, outcome).is_some_and(|(call, _)| is_tool(call)) {
+        return None;
     }
     let id = view.messages()[message].fingerprint;
     let short = marker::ends(&said, keep, keep, id);
     match (short, has_media) {
-        (Some(short), false) => drop(view.propose(message, Change::Result { block, text: text(short) })),
+        (Some(short), false) => Some(Change::Result { block, text: text(short) }),
         (short, true) => {
             let said = short.unwrap_or_else(|| said.into_owned());
             let note = marker::media(id);
             let with = if said.trim().is_empty() { note } else { format!("{said}\n{note}") };
-            view.propose(message, Change::Result { block, text: text(with) });
+            Some(Change::Result { block, text: text(with) })
         }
-        (None, false) => {}
+        (None, false) => None,
     }
 }
 

@@ -54,16 +54,23 @@ impl Zones {
         let last_person_weight = last_person.filter(|&message| opener != Some(message)).map_or(0, |message| view.weight(message));
         let protected = fixed + (least..turns.len()).map(weight).sum::<u64>() + if least > loop_start { last_person_weight } else { 0 };
         let room = goal.target.saturating_sub(protected);
-        let mut budget = if goal.hard { 0 } else { window_share(knobs.tail).min(room / 2) };
+        let budget = if goal.hard { 0 } else { window_share(knobs.tail).max(knobs.tail_tokens).min(room / 2) };
+        // Turns that were asked for by their number may take more of the room, but not all.
+        let most = if goal.hard { 0 } else { room / 4 * 3 };
         let first = opener.map_or(0, |message| view.turns.containing(message) + 1);
-        let mut tail = least;
+        let moves = |turn: usize| usize::from(turns[turn].role == Role::Assistant);
+        let (mut tail, mut spent) = (least, 0);
+        let mut kept_turns: usize = (least..turns.len()).map(moves).sum();
+        let mut kept_messages: usize = (least..turns.len()).map(|turn| turns[turn].messages.len()).sum();
         while tail > first {
-            let before = weight(tail - 1);
-            if before > budget {
+            spent += weight(tail - 1);
+            let is_asked_for = kept_turns < knobs.tail_turns || kept_messages < knobs.tail_messages;
+            if spent > if is_asked_for { most } else { budget } {
                 break;
             }
-            budget -= before;
             tail -= 1;
+            kept_turns += moves(tail);
+            kept_messages += turns[tail].messages.len();
         }
         let mut zones =
             Zones { opener, last_person, tail, newest: newest.max(least.min(newest)), pinned: HashSet::new(), evidence: HashSet::new() };
@@ -90,29 +97,27 @@ impl Zones {
     }
 
     fn pin(&mut self, view: &View, knobs: &Knobs) {
-        // The same call that succeeds later resolves an error; so does any later error take its place as the newest evidence.
-        let mut unresolved: Vec<((usize, usize), String)> = Vec::new();
-        for message in 0..view.messages().len() {
-            for (n, block) in view.blocks(message).iter().enumerate() {
-                match &block.kind {
-                    Kind::Call(call) if knobs.pin_tools.iter().any(|tool| tool == call.tool.of(view.body())) => {
-                        self.pinned.extend(view.turns.list[view.turns.containing(message)].messages.clone());
+        for message in (0..view.messages().len()).filter(|_| !knobs.pin_tools.is_empty()) {
+            let is_pinned = |tool: &str| knobs.pin_tools.iter().any(|pinned| pinned == tool);
+            if view.blocks(message).iter().any(|block| matches!(&block.kind, Kind::Call(call) if is_pinned(call.tool.of(view.body())))) {
+                self.pinned.extend(view.turns.list[view.turns.containing(message)].messages.clone());
+            }
+        }
+        // The same call that succeeds later resolves an error; so does any later error take its place as the newest evidence. Looked for from the
+        // newest back, because reading outputs is dear.
+        let mut later = HashSet::new();
+        for message in (0..view.messages().len()).rev() {
+            for (n, block) in view.blocks(message).iter().enumerate().rev() {
+                let Kind::Result(outcome) = &block.kind else { continue };
+                let call = view.call_of(message, outcome).map(|(call, _)| (call.tool.of(view.body()), call.arguments.of(view.body())));
+                if later.insert(call) && evidence::is_error(&view.output(outcome), outcome.failed) {
+                    self.evidence.insert((message, n));
+                    if self.evidence.len() == KEPT_ERRORS {
+                        return;
                     }
-                    Kind::Result(outcome) => {
-                        let key = view
-                            .call_of(message, outcome)
-                            .map(|(call, _)| format!("{}\n{}", call.tool.of(view.body()), call.arguments.of(view.body())))
-                            .unwrap_or_default();
-                        unresolved.retain(|(_, other)| *other != key);
-                        if evidence::is_error(&view.output(outcome), outcome.failed) {
-                            unresolved.push(((message, n), key));
-                        }
-                    }
-                    _ => {}
                 }
             }
         }
-        self.evidence.extend(unresolved.into_iter().map(|(place, _)| place).rev().take(KEPT_ERRORS));
     }
 }
 

@@ -4,15 +4,18 @@
 //! bytes of the compacted prefix stay what they are. Where epochs begin is a pure function of the history: a process that has not seen a
 //! conversation replays it, cut wherever an agent would have sent a request. What is remembered only saves that work.
 
+mod stored;
+
 use super::summary::{Shelf, Summary};
 use super::{Goal, Knobs, Outcome, Rung, View, ladder};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
-use crate::conversation::{Fingerprint, Kind, PartKind, is_cut};
+use crate::conversation::{Fingerprint, Kind, PartKind, Role, is_cut};
 use crate::wire::{Edit, Request};
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
 /// One compaction: what stands for the first `covers` messages.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Epoch {
     /// Counts up within the conversation, from 1.
     pub number: u32,
@@ -20,14 +23,19 @@ pub struct Epoch {
     /// Messages up to the last one that is gone, and those of the epoch before.
     pub gone: usize,
     pub gone_before: usize,
+    #[serde(with = "stored::rungs")]
     rungs: Vec<&'static str>,
     pub trigger: Trigger,
     goal: Goal,
+    #[serde(with = "stored::worked_out")]
     worked_out: OnceLock<WorkedOut>,
+    /// Where a store behind the ledger holds it.
+    #[serde(skip)]
+    pub stored: OnceLock<Fingerprint>,
 }
 
 /// The edits of an epoch, and by how many tokens the request is lighter than the schedule reckons with.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct WorkedOut {
     pub edits: Vec<Edit>,
     pub slack: u64,
@@ -83,6 +91,11 @@ pub struct Standing {
 pub trait Recall {
     fn recall(&self, prefix: Fingerprint) -> Option<Standing>;
     fn remember(&self, prefix: Fingerprint, standing: &Standing);
+
+    /// The first of these prefixes that is known, and which one it is.
+    fn first(&self, prefixes: &[Fingerprint]) -> Option<(usize, Standing)> {
+        prefixes.iter().enumerate().find_map(|(n, prefix)| self.recall(*prefix).map(|standing| (n, standing)))
+    }
 }
 
 /// A request with all that a schedule is computed from.
@@ -106,7 +119,8 @@ impl Course<'_> {
     pub fn follow(&self, recall: &dyn Recall) -> Standing {
         let (count, lasting) = (self.request.conversation.messages.len(), self.request.lasting());
         let cuts: Vec<usize> = (1..=lasting).filter(|&end| is_cut(&self.request.conversation, lasting, end)).collect();
-        let known = cuts.iter().enumerate().rev().find_map(|(n, &end)| recall.recall(self.prefixes[end]).map(|standing| (n, standing)));
+        let longest_first: Vec<Fingerprint> = cuts.iter().rev().map(|&end| self.prefixes[end]).collect();
+        let known = recall.first(&longest_first).map(|(n, standing)| (cuts.len() - 1 - n, standing));
         let (mut next, mut at, mut standing) = match known {
             Some((n, standing)) => (n + 1, cuts[n], standing),
             None => (0, 0, Standing::default()),
@@ -129,16 +143,26 @@ impl Course<'_> {
     fn gate(&self, standing: &mut Standing, end: usize) {
         let whole = Load { tokens: standing.sent.tokens + self.rest, ..standing.sent };
         let Some(trigger) = self.limits.due(whole) else { return };
-        if whole.tokens >= standing.futile_until {
+        if whole.tokens >= standing.futile_until && !self.is_cooling(standing, end, whole.tokens) {
             self.compact(standing, end, trigger, &Goal::of(self.limits));
         }
+    }
+
+    /// Whether the last epoch began too few turns ago for another, and nothing forces one.
+    fn is_cooling(&self, standing: &Standing, end: usize, tokens: u64) -> bool {
+        let Some(epoch) = standing.epoch.as_ref().filter(|_| self.knobs.cooldown_turns > 0 && tokens <= self.limits.window) else {
+            return false;
+        };
+        let speaks = |message: usize| self.request.conversation.messages[message].role == Role::Assistant;
+        let turns = (epoch.covers..end).filter(|&message| speaks(message) && (message == epoch.covers || !speaks(message - 1))).count();
+        turns < self.knobs.cooldown_turns
     }
 
     /// Begins an epoch at `end`, or remembers that none would help. Returns whether one began.
     pub fn compact(&self, standing: &mut Standing, end: usize, trigger: Trigger, goal: &Goal) -> bool {
         let goal = &Goal { draft: end < self.request.lasting() || self.shelf.is_some(), ..*goal };
         let outcome = self.run(end, goal, None);
-        let reclaim = (self.limits.window as f64 * self.knobs.min_reclaim) as u64;
+        let reclaim = ((self.limits.window as f64 * self.knobs.min_reclaim) as u64).max(self.knobs.min_reclaim_tokens);
         let lighter = outcome.load.tokens + reclaim <= standing.sent.tokens;
         let elsewhere = outcome.load.tokens <= standing.sent.tokens
             && (outcome.load.bytes < standing.sent.bytes / 10 * 9 || outcome.load.media < standing.sent.media);
@@ -157,7 +181,8 @@ impl Course<'_> {
         if !goal.draft {
             worked_out.get_or_init(|| WorkedOut { edits, slack, summarized: false });
         }
-        standing.epoch = Some(Arc::new(Epoch { number, covers: end, gone, gone_before, rungs, trigger, goal: *goal, worked_out }));
+        let stored = OnceLock::new();
+        standing.epoch = Some(Arc::new(Epoch { number, covers: end, gone, gone_before, rungs, trigger, goal: *goal, worked_out, stored }));
         standing.sent = outcome.load;
         standing.futile_until = 0;
         true

@@ -8,25 +8,30 @@ use std::{
 
 use toml::{Table, Value};
 
-use super::{Config, Connection, Model, Overrides, Policy, Problem, Route};
+use super::{Config, Connection, Model, Overrides, Policy, Problem, Route, preset};
 
 /// The configuration, and the file it came from. Without `file`, `./plimsoll.toml` and then `$XDG_CONFIG_HOME/plimsoll/config.toml` are
 /// looked for; that neither exists is no problem.
 pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<(Config, Option<PathBuf>), Problem> {
-    let found = match file {
-        Some(file) => Some(file.to_owned()),
-        None => places().find(|place| place.is_file()),
-    };
+    let found = find(file);
     let blame = |problem: Problem| Problem { file: found.clone(), ..problem };
     let text = match &found {
         Some(file) => fs::read_to_string(file).map_err(|error| blame(Problem::new("", unreadable(&error))))?,
         None => String::new(),
     };
-    let mut config = parse(&text).map_err(blame)?;
+    let mut config = parse(&text, overrides.preset.as_deref()).map_err(blame)?;
     check(&config).map_err(blame)?;
     overrides.apply(&mut config);
     check(&config)?;
     Ok((config, found))
+}
+
+/// The file that is read.
+pub fn find(file: Option<&Path>) -> Option<PathBuf> {
+    match file {
+        Some(file) => Some(file.to_owned()),
+        None => places().find(|place| place.is_file()),
+    }
 }
 
 fn places() -> impl Iterator<Item = PathBuf> {
@@ -39,8 +44,8 @@ fn unreadable(error: &io::Error) -> String {
     format!("cannot be read: {error}")
 }
 
-/// The configuration that `text` spells.
-pub(super) fn parse(text: &str) -> Result<Config, Problem> {
+/// The configuration that `text` spells, over the preset that it names, or `preset` instead.
+pub(super) fn parse(text: &str, preset: Option<&str>) -> Result<Config, Problem> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| Problem::new("", format!("not TOML\n{error}")))?;
     let empty = Table::new();
     known(&table, &sample(&Config::default()), "")?;
@@ -54,7 +59,13 @@ pub(super) fn parse(text: &str) -> Result<Config, Problem> {
         known(model, &sample(&Model::default()), &format!("model.{index}"))?;
         known(inner(model, "policy").unwrap_or(&empty), &Policy::default().table(), &format!("model.{index}.policy"))?;
     }
-    toml::from_str(text).map_err(|error| Problem::new("", format!("a value is of the wrong kind\n{error}")))
+    let problem = |error: toml::de::Error| Problem::new("", format!("a value is of the wrong kind\n{error}"));
+    // Read as it stands first, so that what is wrong with it is shown at its line.
+    let config = toml::from_str(text).map_err(problem)?;
+    match preset::under(table, preset)? {
+        Some(table) => table.try_into().map_err(problem),
+        None => Ok(config),
+    }
 }
 
 /// What a struct looks like with all its keys.
@@ -97,11 +108,16 @@ fn check(config: &Config) -> Result<(), Problem> {
     seconds("discover_wait", config.discover_wait)?;
     seconds("grace", config.grace)?;
     seconds("keep_alive", config.keep_alive)?;
+    seconds("drain_delay", config.drain_delay)?;
+    seconds("reload", config.reload)?;
     if config.max_chat_bytes == 0 {
         return Err(Problem::value("max_chat_bytes", 0, "a number of bytes"));
     }
     if config.tls.certificate.is_empty() != config.tls.key.is_empty() {
         return Err(Problem::new("tls", "certificate and key are needed together"));
+    }
+    if !config.tls.client_ca.is_empty() && config.tls.certificate.is_empty() {
+        return Err(Problem::new("tls.client_ca", "agents show certificates over TLS only; certificate and key are needed too"));
     }
     connection("connection", &config.connection)?;
     config.policy.check("policy")?;
@@ -128,7 +144,7 @@ fn check(config: &Config) -> Result<(), Problem> {
         let policy = config.policy.overlaid([&model.policy]).map_err(|error| overlay(&format!("{at}.policy"), &error))?;
         policy.check(&format!("{at}.policy"))?;
     }
-    Ok(())
+    super::platform::check(config)
 }
 
 fn overlay(at: &str, error: &toml::de::Error) -> Problem {
@@ -143,7 +159,7 @@ fn base(key: &str, value: &str) -> Result<(), Problem> {
     super::Base::parse(value).map(drop).map_err(|accepted| Problem::value(key, format!("{value:?}"), accepted))
 }
 
-fn seconds(key: &str, value: f64) -> Result<(), Problem> {
+pub(super) fn seconds(key: &str, value: f64) -> Result<(), Problem> {
     match value.is_finite() && (0.0..=31_536_000.0).contains(&value) {
         true => Ok(()),
         false => Err(Problem::value(key, value, "a number of seconds")),
@@ -151,7 +167,10 @@ fn seconds(key: &str, value: f64) -> Result<(), Problem> {
 }
 
 fn connection(at: &str, connection: &Connection) -> Result<(), Problem> {
-    let Connection { connect_timeout, response_timeout, idle_timeout, pool_timeout, .. } = connection;
+    let Connection { connect_timeout, response_timeout, idle_timeout, pool_timeout, certificate, key, .. } = connection;
+    if certificate.is_empty() != key.is_empty() {
+        return Err(Problem::new(at, "certificate and key are needed together"));
+    }
     let times = [
         ("connect_timeout", connect_timeout),
         ("response_timeout", response_timeout),

@@ -148,6 +148,7 @@ impl Policy {
         };
         share("target", self.target)?;
         share("hygiene.threshold", self.hygiene.threshold)?;
+        share("preflight.threshold", self.preflight.threshold)?;
         match self.preflight.safety >= 1.0 && self.preflight.safety <= 10.0 {
             true => Ok(()),
             false => Err(Problem::value(&format!("{at}.preflight.safety"), self.preflight.safety, "a factor from 1 to 10")),

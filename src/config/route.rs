@@ -15,6 +15,12 @@ pub struct Route {
     /// Take `path` off before the rest is joined to the base URL.
     pub strip: bool,
     pub format: RouteFormat,
+    /// The name of a preset, whose policy lies under `policy`.
+    pub preset: String,
+    /// A secret with the key that goes upstream in place of what the agent sent; empty: the agent's goes.
+    pub credential: String,
+    /// The header it goes in; empty: `x-api-key` where the format is `messages`, `authorization` otherwise.
+    pub credential_header: String,
     /// Overlays `[connection]`.
     pub connection: toml::Table,
     /// Overlays `[policy]`.
@@ -28,6 +34,9 @@ impl Default for Route {
             upstream: String::new(),
             strip: true,
             format: RouteFormat::Auto,
+            preset: String::new(),
+            credential: String::new(),
+            credential_header: String::new(),
             connection: toml::Table::new(),
             policy: toml::Table::new(),
         }
@@ -35,6 +44,15 @@ impl Default for Route {
 }
 
 impl Route {
+    /// Where `credential` goes; the error says what would be accepted.
+    pub fn header(&self) -> Result<http::HeaderName, &'static str> {
+        match self.credential_header.as_str() {
+            "" if self.format == RouteFormat::Messages => Ok(http::HeaderName::from_static("x-api-key")),
+            "" => Ok(http::header::AUTHORIZATION),
+            name => name.parse().map_err(|_| "a header's name such as \"api-key\""),
+        }
+    }
+
     /// The connection settings of this route.
     pub fn connection(&self, global: &Connection) -> Result<Connection, toml::de::Error> {
         let mut table = toml::Table::try_from(global).unwrap_or_default();
@@ -73,6 +91,8 @@ impl RouteFormat {
 #[serde(default, deny_unknown_fields)]
 pub struct Model {
     pub name: String,
+    /// The name of a preset, whose policy lies under `policy`.
+    pub preset: String,
     /// Overlays `[policy]`.
     pub policy: toml::Table,
 }

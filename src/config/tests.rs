@@ -19,7 +19,7 @@ fn paths(value: &impl serde::Serialize) -> Vec<String> {
 
 #[test]
 fn the_reference_says_every_default_and_nothing_else() {
-    assert_eq!(parse(REFERENCE).unwrap(), Config::default());
+    assert_eq!(parse(REFERENCE, None).unwrap(), Config::default());
     let mut said = Vec::new();
     keys(&REFERENCE.parse().unwrap(), "", &mut said);
     let mut fields = paths(&Config::default());
@@ -51,7 +51,7 @@ fn the_examples_in_the_reference_show_every_key_of_a_list() {
         .filter(|line| line.starts_with("[[") || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')))
         .map(|line| format!("{line}\n"))
         .collect();
-    let config = parse(&example).unwrap();
+    let config = parse(&example, None).unwrap();
     let table: toml::Table = example.parse().unwrap();
     for (list, fields) in [("route", paths(&Route::default())), ("model", paths(&Model::default()))] {
         let shown = table[list].as_array().unwrap()[0].as_table().unwrap();
@@ -62,7 +62,7 @@ fn the_examples_in_the_reference_show_every_key_of_a_list() {
 
 #[test]
 fn overlays_reach_every_policy_knob() {
-    let config = parse("[[model]]\nname = \"m*\"\npolicy = { preflight = { reserve = \"request\" }, target = 0.5 }\n").unwrap();
+    let config = parse("[[model]]\nname = \"m*\"\npolicy = { preflight = { reserve = \"request\" }, target = 0.5 }\n", None).unwrap();
     let policy = config.policy.overlaid([&config.model[0].policy]).unwrap();
     assert_eq!(policy.preflight.reserve, Reserve::Named(ReserveOf::Request));
     assert_eq!(policy.target, 0.5);
@@ -86,6 +86,7 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
         "did you mean threshold? known here: enabled, min_messages, threshold",
     );
     check("[policy]\ntarget = 45", "policy.target", "45 is not accepted; expected a share of the window");
+    check("[policy.preflight]\nthreshold = 0", "policy.preflight.threshold", "0 is not accepted; expected a share of the window");
     check("discover_wait = -1", "discover_wait", "expected a number of seconds");
     check("[policy]\nwindow = \"big\"", "", "invalid type: string \"big\", expected u64");
     check("[policy.preflight]\nreserve = \"some\"", "", "expected a number of tokens or \"request\"");
@@ -95,6 +96,18 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("upstream = \"api.openai.com\"", "upstream", "expected a URL such as");
     check("upstream = \"https://me:secret@host\"", "upstream", "credentials come from the agent");
     check("grace = -1", "grace", "expected a number of seconds");
+    check("[access]\nupstream_hosts = [\"*.example.com\"]", "openai", "api.openai.com is not among access.upstream_hosts");
+    check(
+        "upstream = \"http://a.example.com\"\n[access]\nupstream_hosts = [\"*.example.com\"]\n[[route]]\npath = \"/x\"\nupstream = \"http://169.254.169.254\"",
+        "route.0.upstream",
+        "169.254.169.254 is not among",
+    );
+    check("[access]\ntokens = \"sk-the-secret-itself\"", "access.tokens", "a secret does not stand in the configuration");
+    check("[ledger]\nstore = \"disk\"", "ledger.path", "is missing");
+    check("[ledger]\nstore = \"redis\"\nurl = \"redis://h\"", "ledger.secret", "is missing");
+    check("[ledger]\nstore = \"redis\"\nurl = \"http://h\"", "ledger.url", "redis://host:6379");
+    check("[admission]\nheader_bytes = 10", "admission.header_bytes", "8192 bytes or more");
+    check("[tls]\nclient_ca = \"ca.pem\"", "tls.client_ca", "certificate and key are needed too");
     check("[tls]\nkey = \"k.pem\"", "tls", "needed together");
     check("[[route]]\nupstream = \"http://h\"\npath = \"x/\"", "route.0.path", "expected a path such as");
     check(
@@ -123,7 +136,7 @@ fn a_wrong_flag_is_refused_without_blaming_a_file() {
 
 #[test]
 fn a_window_from_the_command_line_wins_over_patterns() {
-    let mut config = parse("[policy]\nwindow = 1\n[[model]]\nname = \"m\"\npolicy = { window = 2, target = 0.5 }").unwrap();
+    let mut config = parse("[policy]\nwindow = 1\n[[model]]\nname = \"m\"\npolicy = { window = 2, target = 0.5 }", None).unwrap();
     Overrides { window: Some(3), ..Overrides::default() }.apply(&mut config);
     let policy = config.policy.overlaid([&config.model[0].policy]).unwrap();
     assert_eq!((policy.window, policy.target), (3, 0.5));

@@ -3,7 +3,7 @@
 //! Fingerprints decide what two requests share, so the hash is one in which nobody can make two histories meet on purpose.
 
 /// Identifies a message, or a prefix of messages, by content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Fingerprint(pub [u8; 16]);
 
 impl Fingerprint {

@@ -28,7 +28,7 @@ impl Decider {
         if call.policy.mode != Mode::On || call.steer == Steer::Off || call.request.apart.is_some() {
             return None;
         }
-        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream));
+        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream), &self.memo);
         let sizes = self.sizes(call, &measured, sent, refusal)?;
         if refusal.teaches() {
             self.learn_window(provider(call), refusal.limit.unwrap_or(u64::MAX));
@@ -66,7 +66,7 @@ impl Decider {
         let goal = sizes.goal(limits, call.policy.gates.target, answer, (refusal.kind == Kind::Bytes).then_some(sent.len() as u64));
 
         let weigh = |message: usize| self.weigh(measured, message);
-        let base = base(call, &limits, &scale.model, *rest);
+        let base = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
         let shelf = self.shelf(call, base);
         let course =
             Course { request, prefixes, scale, rest: *rest, limits: goal.limits, knobs: &call.policy.compact, weigh: &weigh, shelf };

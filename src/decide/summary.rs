@@ -53,10 +53,10 @@ impl Decider {
         if cannot_be_due(request, &Limits { preflight: Some(line), ..limits }) {
             return None;
         }
-        let measured = Measured::of(request, scale);
+        let measured = Measured::of(request, scale, &self.memo);
         let Measured { prefixes, scale, rest, .. } = &measured;
         let weigh = |message: usize| self.weigh(&measured, message);
-        let epochs = base(call, &limits, &scale.model, *rest);
+        let epochs = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
         let shelf = self.shelf(call, epochs)?;
         let course =
             Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh, shelf: Some(shelf) };

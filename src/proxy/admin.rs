@@ -1,24 +1,35 @@
-//! Health, for whoever watches over the process. It listens on an address of its own, so that no path of an API is taken.
+//! For whoever watches over the process: health, metrics, what is in force. It listens on an address of its own, so that no path of an API is taken.
+//!
+//! Health and metrics are for everybody who reaches the address. The rest needs the admin token, or where there is none, a loopback address.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration, time::UNIX_EPOCH};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use super::lifecycle::Draining;
+use super::{lifecycle::Draining, live::Live, reload::Reload};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// How long a client may take over a request.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Admin {
     listener: TcpListener,
-    draining: Arc<Draining>,
+    desk: Arc<Desk>,
 }
 
 impl Admin {
-    pub async fn bind(address: &str, draining: Arc<Draining>) -> io::Result<Admin> {
-        Ok(Admin { listener: TcpListener::bind(address).await?, draining })
+    pub async fn bind(address: &str, draining: Arc<Draining>, live: Arc<Live>, reload: Arc<Reload>) -> io::Result<Admin> {
+        let listener = TcpListener::bind(address).await?;
+        let loopback = listener.local_addr()?.ip().is_loopback();
+        Ok(Admin { listener, desk: Arc::new(Desk { draining, live, reload, loopback }) })
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {
@@ -29,31 +40,86 @@ impl Admin {
     pub async fn run(self) {
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let draining = self.draining.clone();
+            let desk = self.desk.clone();
             tokio::spawn(async move {
                 let service = service_fn(move |request| {
-                    let answer = answer(&request, &draining);
-                    async move { Ok::<_, Infallible>(answer) }
+                    let desk = desk.clone();
+                    async move { Ok::<_, Infallible>(desk.answer(request).await) }
                 });
-                drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+                let mut connections = http1::Builder::new();
+                connections.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+                drop(connections.serve_connection(TokioIo::new(stream), service).await);
             });
         }
     }
 }
 
-fn answer(request: &Request<Incoming>, draining: &Draining) -> Response<Full<Bytes>> {
-    let (status, text) = match request.uri().path() {
-        "/healthz" => (StatusCode::OK, "ok\n"),
-        // Ready means: send me requests. Upstream has no say in it, or an outage there would take every proxy out of service.
-        "/readyz" if draining.has_begun() => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
-        "/readyz" => (StatusCode::OK, "ready\n"),
-        _ => (StatusCode::NOT_FOUND, "here: /healthz /readyz\n"),
-    };
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
+struct Desk {
+    draining: Arc<Draining>,
+    live: Arc<Live>,
+    reload: Arc<Reload>,
+    loopback: bool,
+}
+
+impl Desk {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let (status, kind, text) = match request.uri().path() {
+            "/healthz" => (StatusCode::OK, TEXT, "ok\n".into()),
+            // Ready means: send me requests. Upstream has no say in it, or an outage there would take every proxy out of service.
+            "/readyz" if self.draining.has_begun() => (StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".into()),
+            "/readyz" => (StatusCode::OK, TEXT, "ready\n".into()),
+            "/metrics" => (StatusCode::OK, METRICS, self.metrics()),
+            "/status" | "/reload" if !self.admits(&request) => {
+                (StatusCode::UNAUTHORIZED, TEXT, "the admin token is needed, or a loopback address where there is none\n".into())
+            }
+            "/status" if reads => (StatusCode::OK, JSON, self.status()),
+            "/reload" if *request.method() == Method::POST => self.clone().reload().await,
+            "/status" | "/reload" => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET /status, POST /reload\n".into()),
+            _ => (StatusCode::NOT_FOUND, TEXT, "here: /healthz /readyz /metrics /status /reload\n".into()),
+        };
+        let mut response = Response::new(Full::new(Bytes::from(text)));
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+    }
+
+    fn admits(&self, request: &Request<Incoming>) -> bool {
+        // A page in somebody's browser reaches loopback addresses too, and says that it is one.
+        let from_a_page = ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name));
+        self.live.load().proxy.access.admits_admin(request.headers()).unwrap_or(self.loopback && !from_a_page)
+    }
+
+    fn metrics(&self) -> String {
+        let serving = self.live.load();
+        serving.proxy.decide.measure(&serving.proxy.metrics);
+        serving.proxy.metrics.text()
+    }
+
+    fn status(&self) -> String {
+        let (at, problem) = self.reload.last();
+        let serving = self.live.load();
+        let metrics = &serving.proxy.metrics;
+        let at = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let status = serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "draining": self.draining.has_begun(),
+            "exchanges": metrics.in_flight.of(&[]).get(),
+            "connections": metrics.connections.of(&[]).get(),
+            "configuration": { "read_at": at, "problem": problem },
+            "ledger": { "store": serving.config.ledger.store, "answers": serving.proxy.decide.store_answers() },
+        });
+        format!("{status}\n")
+    }
+
+    async fn reload(self: Arc<Self>) -> (StatusCode, &'static str, String) {
+        match tokio::task::spawn_blocking(move || self.reload.now()).await {
+            Ok(Ok(())) => (StatusCode::OK, TEXT, "applied\n".into()),
+            Ok(Err(problem)) => (StatusCode::UNPROCESSABLE_ENTITY, TEXT, format!("refused: {problem}\n")),
+            Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, "failed\n".into()),
+        }
+    }
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use http::{Extensions, HeaderMap, Method, header::AUTHORIZATION, request::Parts, uri::PathAndQuery};
 
 use super::{
+    access::Access,
     decide::{Incoming, Tenant},
     discover::{Inquiry, Windows},
+    error::Error,
     headers,
     routes::{Route, Routes},
     steer::{Compact, Steer},
@@ -14,15 +16,13 @@ use super::{
 };
 use crate::wire::Format;
 
-/// Headers that say who pays.
-const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
-
 pub struct Call {
     pub method: Method,
     /// As the agent spelt it, without its query.
     pub path: String,
     /// What upstream is asked for.
     pub target: PathAndQuery,
+    /// With the credential that upstream is to see.
     pub headers: HeaderMap,
     pub extensions: Extensions,
     pub route: Arc<Route>,
@@ -37,28 +37,45 @@ pub struct Call {
 }
 
 impl Call {
-    /// Nothing for a target that cannot be asked for upstream. `key` is what tenants are hashed with.
-    pub fn of(request: Parts, routes: &Routes, key: &[u8; 32]) -> Option<Call> {
+    /// Refused for a target that cannot be asked for upstream, or from an agent that may not ask. `key` is what tenants are hashed with.
+    pub fn of(request: Parts, routes: &Routes, access: &Access, key: &[u8; 32]) -> Result<Call, (Error, Option<Format>)> {
         let path = request.uri.path();
         let (route, rest) = routes.of(path, &request.headers);
+        let format = route.format.of(path).or_else(|| Format::of_path(path));
+        let refused = |error: Error| (error, format);
+        let admitted = access.admit(&request.headers, key).map_err(refused)?;
         let steer = Steer::of(&request.headers);
         // A body under a SigV4 signature cannot be changed by anybody.
         let signed = request.headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-HMAC"));
         let reads = request.method == Method::POST && !signed && steer.compact != Compact::Off;
-        Some(Call {
-            target: target::join(&route.pool.base, rest, request.uri.query()).ok()?,
-            format: route.format.of(path).or_else(|| Format::of_path(path)),
+        Ok(Call {
+            target: target::join(&route.pool.base, rest, request.uri.query()).map_err(|_| refused(Error::Malformed))?,
+            format,
             reads: route.format.of(path).filter(|_| reads),
             steer,
-            tenant: tenant(&request.headers, key),
+            tenant: admitted.tenant,
             is_upgrade: headers::is_upgrade(&request.headers),
             takes_trailers: headers::takes_trailers(&request.headers),
             route: route.clone(),
             path: path.to_owned(),
             method: request.method,
-            headers: request.headers,
+            headers: admitted.headers(request.headers, route.credential.as_ref()),
             extensions: request.extensions,
         })
+    }
+
+    /// What is still to be known of the call while its answer streams, which may be for minutes.
+    pub fn without_head(&self) -> Call {
+        Call {
+            method: self.method.clone(),
+            path: String::new(),
+            target: PathAndQuery::from_static("/"),
+            headers: HeaderMap::new(),
+            extensions: Extensions::new(),
+            route: self.route.clone(),
+            steer: self.steer.clone(),
+            ..*self
+        }
     }
 
     /// The call as compaction sees it.
@@ -77,27 +94,17 @@ impl Call {
     }
 }
 
-fn tenant(headers: &HeaderMap, key: &[u8; 32]) -> Tenant {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    for name in CREDENTIALS {
-        for value in headers.get_all(name) {
-            hasher.update(name.as_bytes()).update(b"\0").update(value.as_bytes()).update(b"\0");
-        }
-    }
-    Tenant(*hasher.finalize().as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn call(method: &str, uri: &str, pairs: &[(&'static str, &'static str)]) -> Option<Call> {
-        let routes = Routes::new(&crate::config::Config::default()).unwrap();
+        let routes = Routes::new(&crate::config::Config::default(), None).unwrap();
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in pairs {
             request = request.header(*name, *value);
         }
-        Call::of(request.body(()).unwrap().into_parts().0, &routes, &[7; 32])
+        Call::of(request.body(()).unwrap().into_parts().0, &routes, &Access::default(), &[7; 32]).ok()
     }
 
     #[test]
@@ -119,13 +126,5 @@ mod tests {
             assert_eq!((call.route.pool.base.authority.as_str(), call.target.as_str()), ("api.openai.com", "/v1/chat/completions"));
         }
         assert_eq!(call("GET", "//evil.example/v1/models", &[]).unwrap().target.as_str(), "//evil.example/v1/models");
-    }
-
-    #[test]
-    fn a_tenant_is_its_credential_and_nothing_else() {
-        let of = |pairs: &[(&'static str, &'static str)]| call("POST", "/v1/messages", pairs).unwrap().tenant;
-        assert_eq!(of(&[("x-api-key", "a"), ("user-agent", "x")]), of(&[("x-api-key", "a"), ("user-agent", "y")]));
-        assert_ne!(of(&[("x-api-key", "a")]), of(&[("x-api-key", "b")]));
-        assert_ne!(of(&[("x-api-key", "a")]), of(&[("authorization", "a")]));
     }
 }

@@ -3,7 +3,8 @@
 //! The transport asks here, at fixed points of an exchange, what to send; it knows nothing of why. What is decided is decided by the core
 //! ([`crate::decide`]); here it is told the time, the tenant and the window.
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, atomic::Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -11,13 +12,17 @@ use http::{Extensions, uri::PathAndQuery};
 
 use super::{
     discover::{Found, Inquiry, Wait},
+    metrics::Metrics,
+    pool::seconds,
     routes::{Policies, Settled},
     steer::{Compact, Steer},
     summarizer::{Caller, Summarizer},
 };
 use crate::budget::{Window, models};
+use crate::config::{self, Config, Problem, secret};
 use crate::conversation::Fingerprint;
 use crate::decide::{self as core, Decider, Refusal};
+use crate::ledger::{Ledger, disk::Disk, redis::Redis};
 use crate::wire::{
     Format, Request,
     overflow::{Class, Classified, Scope},
@@ -61,16 +66,44 @@ pub struct Decide {
     summarizer: Arc<Summarizer>,
     started: Instant,
     script: Option<Arc<dyn Script>>,
+    /// What tenants are hashed with, where the ledger outlives this process or is shared.
+    tenant_key: Option<[u8; 32]>,
 }
 
 impl Default for Decide {
     fn default() -> Self {
-        const LEDGER_BYTES: u64 = 256 << 20;
-        const LEDGER_SECONDS: u64 = 24 * 3600;
-        const MEMO_BYTES: usize = 32 << 20;
-        let core = Arc::new(Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES));
-        Decide { core, summarizer: Arc::default(), started: Instant::now(), script: None }
+        Decide { core: Arc::new(core()), summarizer: Arc::default(), started: Instant::now(), script: None, tenant_key: None }
     }
+}
+
+fn core() -> Decider {
+    const LEDGER_BYTES: u64 = 256 << 20;
+    const LEDGER_SECONDS: u64 = 24 * 3600;
+    const MEMO_BYTES: usize = 32 << 20;
+    Decider::new(LEDGER_BYTES, LEDGER_SECONDS, MEMO_BYTES)
+}
+
+/// The ledger that is configured, and what tenants are hashed with in it.
+fn ledger(config: &config::Ledger) -> Result<(Ledger, Option<[u8; 32]>), Problem> {
+    let memory = Ledger::new(config.bytes, config.seconds);
+    let secret = secret::read("ledger.secret", &config.secret)?;
+    let derived = |purpose: &str| secret.as_ref().map(|secret| blake3::derive_key(purpose, secret.as_bytes()));
+    let (tenants, values) = (derived("plimsoll 2026-11 ledger tenants"), derived("plimsoll 2026-11 ledger values"));
+    let problem = |key: &str, error: std::io::Error| Problem { file: None, key: key.into(), what: error.to_string() };
+    Ok(match config.store {
+        config::Store::Memory => (memory, tenants),
+        config::Store::Disk => {
+            let disk = Disk::open(Path::new(&config.path), config.disk_bytes, config.seconds, values)
+                .map_err(|error| problem("ledger.path", error))?;
+            let key = tenants.unwrap_or(disk.key());
+            (memory.backed(Arc::new(disk)), Some(key))
+        }
+        config::Store::Redis => {
+            let values = values.unwrap_or_default();
+            let redis = Redis::new(&config.url, seconds(config.deadline), config.seconds, values);
+            (memory.backed(Arc::new(redis.map_err(|error| problem("ledger.url", error))?)), tenants)
+        }
+    })
 }
 
 /// What a test makes the decisions be.
@@ -87,6 +120,51 @@ pub trait Script: Send + Sync {
 }
 
 impl Decide {
+    /// With the ledger that is configured.
+    pub fn new(config: &Config) -> Result<Decide, Problem> {
+        let (ledger, tenant_key) = ledger(&config.ledger)?;
+        let mut core = core();
+        core.ledger = ledger;
+        Ok(Decide { core: Arc::new(core), tenant_key, ..Decide::default() })
+    }
+
+    pub fn tenant_key(&self) -> Option<[u8; 32]> {
+        self.tenant_key
+    }
+
+    /// Whether a decision may wait for a store.
+    pub fn waits(&self) -> bool {
+        self.core.ledger.store().is_some()
+    }
+
+    /// Waits, not for long, until what was decided is where it outlives this process.
+    pub fn flush(&self) {
+        if let Some(store) = self.core.ledger.store() {
+            store.flush();
+        }
+    }
+
+    /// Whether the ledger's store answers; true where there is none.
+    pub fn store_answers(&self) -> bool {
+        self.core.ledger.store().is_none_or(|store| store.answers())
+    }
+
+    /// Tells what the ledger holds and did.
+    pub fn measure(&self, metrics: &Metrics) {
+        let ledger = &self.core.ledger;
+        metrics.entries.of(&[]).set(ledger.len() as i64);
+        metrics.store_up.of(&[]).set(self.store_answers().into());
+        for (outcome, count) in ["memory", "store", "miss"].into_iter().zip(&ledger.found) {
+            metrics.lookups.of(&[outcome]).inner().store(count.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let counted = ledger.store().map(|store| store.counted()).unwrap_or_default();
+        for (operation, counts) in [("get", counted.get), ("put", counted.put)] {
+            for (outcome, count) in ["ok", "failed", "skipped"].into_iter().zip(counts) {
+                metrics.store.of(&[operation, outcome]).inner().store(count, Ordering::Relaxed);
+            }
+        }
+    }
+
     #[doc(hidden)]
     pub fn scripted(script: Arc<dyn Script>) -> Decide {
         Decide { script: Some(script), ..Decide::default() }
@@ -177,14 +255,15 @@ impl Decide {
 
     /// The call as the core wants it, and what to wait for before it is decided.
     fn call(&self, incoming: &Incoming) -> Result<(core::Call, Option<Wait>), &'static str> {
-        let request = Request::read(incoming.format, incoming.body.clone()).map_err(|unreadable| unreadable.name())?;
-        let policy = incoming.policies.of(request.model());
-        let (window, wait) = window(incoming, &policy, &request);
         let mut tenant = [0; 16];
         tenant.copy_from_slice(&incoming.tenant.0[..16]);
+        let tenant = Fingerprint(tenant);
+        let request = self.core.read(incoming.format, incoming.body.clone(), tenant).map_err(|unreadable| unreadable.name())?;
+        let policy = incoming.policies.of(request.model());
+        let (window, wait) = window(incoming, &policy, &request);
         let call = core::Call {
             request,
-            tenant: Fingerprint(tenant),
+            tenant,
             upstream: incoming.upstream.into(),
             policy: policy.decisions.clone(),
             steer: match incoming.steer.compact {

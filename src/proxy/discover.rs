@@ -138,6 +138,10 @@ impl Windows {
         Windows { enabled, wait: seconds(wait), known: Mutex::default() }
     }
 
+    pub fn is_set_to(&self, enabled: bool, wait: f64) -> bool {
+        self.enabled == enabled && self.wait == seconds(wait)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,11 @@
 //! They are JSON in the wire format of the API that was called, and name neither upstream's address nor anything the agent sent.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE, response::Parts};
+use http::{
+    HeaderValue, Response, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    response::Parts,
+};
 
 use crate::wire::Format;
 
@@ -32,6 +36,12 @@ pub enum Error {
     Malformed,
     /// Compaction may not let it pass (`strict`).
     Refused { status: u16, message: String },
+    /// No token of ours, where one is needed.
+    Unauthorized,
+    /// As much runs as may run at once.
+    Busy,
+    /// As much runs as this tenant may run, or as often as it may ask; it may ask again after so many seconds.
+    TenantBusy { seconds: u64 },
     /// The connection of the agent broke while it sent its request.
     AgentGone,
 }
@@ -46,6 +56,9 @@ impl Error {
             Error::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
             Error::NoTunnel => StatusCode::METHOD_NOT_ALLOWED,
             Error::Malformed | Error::AgentGone => StatusCode::BAD_REQUEST,
+            Error::Unauthorized => StatusCode::UNAUTHORIZED,
+            Error::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Error::TenantBusy { .. } => StatusCode::TOO_MANY_REQUESTS,
             Error::Refused { status, .. } => StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST),
         }
     }
@@ -64,6 +77,9 @@ impl Error {
             Error::NoTunnel => "no_tunnel",
             Error::Malformed => "malformed",
             Error::Refused { .. } => "refused",
+            Error::Unauthorized => "unauthorized",
+            Error::Busy => "busy",
+            Error::TenantBusy { .. } => "tenant_busy",
             Error::AgentGone => "agent_gone",
         }
     }
@@ -80,6 +96,9 @@ impl Error {
             Error::UpgradeRefused => "plimsoll: no WebSocket on this path; use HTTP".into(),
             Error::NoTunnel => "plimsoll: this is not a forward proxy; use it as the base URL".into(),
             Error::Malformed | Error::AgentGone => "plimsoll: the request is malformed".into(),
+            Error::Unauthorized => "plimsoll: no token of this proxy; agents need one here".into(),
+            Error::Busy => "plimsoll: the proxy itself is at its limit; try again in a moment".into(),
+            Error::TenantBusy { seconds } => format!("plimsoll: the limit of this tenant is reached; try again in {seconds} s"),
             Error::Refused { message, .. } => message.clone(),
         }
     }
@@ -87,7 +106,10 @@ impl Error {
     /// What APIs call an error of this kind.
     fn kind(&self) -> &'static str {
         match self.status().as_u16() {
+            401 => "authentication_error",
             413 => "request_too_large",
+            429 => "rate_limit_error",
+            503 => "overloaded_error",
             504 => "timeout_error",
             500.. => "api_error",
             _ => "invalid_request_error",
@@ -100,7 +122,13 @@ impl Error {
         let body = format.unwrap_or(Format::Chat).error_body(self.kind(), &self.message());
         head.status = self.status();
         head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        head.headers.insert(http::header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+        match self {
+            Error::Busy => drop(head.headers.insert(RETRY_AFTER, HeaderValue::from_static("1"))),
+            Error::TenantBusy { seconds } => drop(head.headers.insert(RETRY_AFTER, HeaderValue::from(*seconds))),
+            Error::Unauthorized => drop(head.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            _ => {}
+        }
         (head, body.into())
     }
 }
@@ -112,7 +140,16 @@ mod tests {
     #[test]
     fn every_error_is_json_in_the_shape_of_the_api_that_was_called() {
         let refused = Error::Refused { status: 400, message: "prompt is too long".into() };
-        for error in [Error::Unreachable, Error::ConnectTimeout, Error::TooLarge(5), Error::UpgradeRefused, Error::Malformed, refused] {
+        for error in [
+            Error::Unreachable,
+            Error::ConnectTimeout,
+            Error::TooLarge(5),
+            Error::UpgradeRefused,
+            Error::Malformed,
+            Error::Unauthorized,
+            Error::Busy,
+            refused,
+        ] {
             for format in Format::ALL.map(Some).into_iter().chain([None]) {
                 let (head, body) = error.answer(format);
                 assert!(head.status.as_u16() >= 400);

@@ -1,19 +1,31 @@
 //! The one line that is logged for each exchange. It holds numbers, names and sizes, never a credential or a word of a message.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 
-use super::{call::Call, decide::Report};
+use super::{
+    call::Call,
+    decide::Report,
+    metrics::{Metrics, provider},
+};
 use crate::wire::usage::Usage;
 
 /// Filled in as the exchange goes on, written when it is dropped, which also happens when the agent leaves.
 pub struct Line {
+    metrics: Arc<Metrics>,
     started: Instant,
     method: String,
     path: String,
-    route: String,
-    format: &'static str,
+    pub route: String,
+    pub format: &'static str,
+    /// OpenTelemetry's name for it.
+    pub provider: &'static str,
+    /// The trace that the agent says this belongs to.
+    trace: Option<String>,
     pub report: Report,
     pub status: Option<StatusCode>,
     /// Bytes of the request's body as it came.
@@ -38,13 +50,17 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn new(call: &Call, started: Instant) -> Line {
+    pub fn new(call: &Call, started: Instant, metrics: Arc<Metrics>) -> Line {
+        metrics.in_flight.of(&[]).inc();
         Line {
+            metrics,
             started,
             method: call.method.to_string(),
             path: call.path.clone(),
             route: call.route.name.clone(),
             format: call.reads.map_or("none", |format| format.name()),
+            provider: provider(call.route.pool.base.host()),
+            trace: trace(&call.headers),
             report: Report::default(),
             status: None,
             bytes_in: None,
@@ -69,6 +85,9 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
+        let took = self.started.elapsed();
+        self.metrics.in_flight.of(&[]).dec();
+        self.metrics.exchange(self, took);
         let milliseconds = |duration: Duration| (duration.as_secs_f64() * 1e4).round() / 10.0;
         tracing::info!(
             target: "plimsoll::exchange",
@@ -78,7 +97,7 @@ impl Drop for Line {
             route = self.route,
             format = self.format,
             model = Some(self.report.model.as_str()).filter(|model| !model.is_empty()),
-            ms = milliseconds(self.started.elapsed()),
+            ms = milliseconds(took),
             ttfb_ms = self.first.map(milliseconds),
             added_ms = self.added.map(milliseconds),
             bytes_in = self.bytes_in,
@@ -99,7 +118,14 @@ impl Drop for Line {
             tokens_cached = self.usage.and_then(|usage| usage.cached),
             tokens_out = self.usage.and_then(|usage| usage.output),
             end = self.end,
+            trace = self.trace.as_deref(),
             "exchange"
         );
     }
+}
+
+/// The trace id of a W3C `traceparent`, which passes through untouched like every header.
+fn trace(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get("traceparent")?.to_str().ok()?.split('-').nth(1)?;
+    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id.to_owned())
 }

@@ -9,7 +9,15 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Proxy, admin::Admin, decide::Decide, pool::seconds, server::Server};
+use super::{
+    admin::Admin,
+    decide::Decide,
+    live::Live,
+    metrics::Metrics,
+    pool::seconds,
+    reload::{Reload, Source},
+    server::Server,
+};
 use crate::config::{Config, Problem};
 
 /// How often unused connections are looked through.
@@ -19,26 +27,34 @@ const PRUNE: Duration = Duration::from_secs(15);
 pub struct Running {
     pub address: SocketAddr,
     pub admin: Option<SocketAddr>,
+    pub metrics: Arc<Metrics>,
     draining: Arc<Draining>,
-    proxy: Arc<Proxy>,
+    live: Arc<Live>,
+    reload: Arc<Reload>,
     accepting: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
-    grace: Duration,
 }
 
 /// Starts a proxy. Upstream need not be there yet. With `admin_is_asked_for`, an admin address that is taken is a problem; without, the
 /// proxy does without.
 pub async fn start(config: &Config, decide: Decide, admin_is_asked_for: bool) -> Result<Running, Problem> {
-    let proxy = Arc::new(Proxy::new(config, decide)?);
-    let server = Server::bind(config, proxy.clone()).await?;
+    start_from(config, None, decide, admin_is_asked_for).await
+}
+
+/// Starts a proxy that reads its configuration again from `source`.
+pub async fn start_from(config: &Config, source: Option<Source>, decide: Decide, admin_is_asked_for: bool) -> Result<Running, Problem> {
+    let live = Arc::new(Live::new(config, decide)?);
+    let reload = Arc::new(Reload::new(live.clone(), source.clone()));
+    let server = Server::bind(config, live.clone()).await?;
     let draining = Arc::new(Draining::default());
     let problem = |key: &str, error: io::Error| Problem { file: None, key: key.into(), what: error.to_string() };
     let address = server.address().map_err(|error| problem("listen", error))?;
+    let metrics = live.load().proxy.metrics.clone();
 
     let mut others = Vec::new();
     let mut admin = None;
     if config.admin != "off" {
-        match Admin::bind(&config.admin, draining.clone()).await {
+        match Admin::bind(&config.admin, draining.clone(), live.clone(), reload.clone()).await {
             Ok(bound) => {
                 admin = bound.address().ok();
                 others.push(tokio::spawn(bound.run()));
@@ -49,45 +65,88 @@ pub async fn start(config: &Config, decide: Decide, admin_is_asked_for: bool) ->
             Err(error) => tracing::warn!(address = config.admin, cause = %error, "no admin listener"),
         }
     }
-    others.push(tokio::spawn(prune(proxy.clone())));
+    others.push(tokio::spawn(prune(live.clone())));
+    if source.is_some() {
+        others.push(tokio::spawn(reload.clone().watch()));
+    }
     let accepting = {
         let draining = draining.clone();
         tokio::spawn(async move { server.run(&draining).await })
     };
     tracing::info!(%address, admin = admin.map(tracing::field::display), "listening");
-    Ok(Running { address, admin, draining, proxy, accepting, others, grace: seconds(config.grace) })
+    Ok(Running { address, admin, metrics, draining, live, reload, accepting, others })
 }
 
 impl Running {
-    /// Stops accepting, and waits for the running answers, but no longer than the grace period. Whether all came to their end.
-    pub async fn drain(self) -> bool {
+    /// Puts another configuration in force, whole or not at all.
+    pub fn renew(&self, config: &Config) -> Result<(), Problem> {
+        self.live.renew(config)
+    }
+
+    /// Fails readiness, then stops accepting, and waits for the running answers, but no longer than the grace period. How many exchanges and upgraded
+    /// connections it cuts.
+    pub async fn drain(self) -> usize {
+        let (delay, grace) = {
+            let config = &self.live.load().config;
+            (seconds(config.drain_delay), seconds(config.grace))
+        };
         self.draining.begin();
+        self.metrics.draining.of(&[]).set(1);
+        tokio::time::sleep(delay).await;
+        self.draining.stop();
         drop(self.accepting.await);
-        self.proxy.tunnels.close();
+        let tunnels = self.live.load().proxy.tunnels.clone();
+        tunnels.close();
         let all = async {
             self.draining.finished().await;
-            self.proxy.tunnels.wait().await;
+            tunnels.wait().await;
         };
-        let complete = tokio::time::timeout(self.grace, all).await.is_ok();
+        let complete = tokio::time::timeout(grace, all).await.is_ok();
         self.others.iter().for_each(JoinHandle::abort);
-        complete
+        match complete {
+            true => 0,
+            false => usize::try_from(self.metrics.in_flight.of(&[]).get()).unwrap_or(0) + tunnels.len(),
+        }
     }
 }
 
-/// Runs until SIGTERM or SIGINT and then to the end of the running answers; a second signal ends it at once.
+/// Runs until SIGTERM or SIGINT and then to the end of the running answers; a second signal ends it at once. SIGHUP reads the configuration again.
 pub async fn run(running: Running) -> io::Result<()> {
     let mut signals = Signals::new()?;
-    let name = signals.next().await;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let name = loop {
+        tokio::select! {
+            name = signals.next() => break name,
+            _ = hang_up.recv() => {
+                let reload = running.reload.clone();
+                // It is reported where it happens.
+                drop(tokio::task::spawn_blocking(move || reload.now()).await);
+            }
+        }
+    };
     running.draining.begin();
+    let live = running.live.clone();
     tracing::info!(signal = name, "draining");
     tokio::select! {
-        complete = running.drain() => match complete {
-            true => tracing::info!("ended"),
-            false => tracing::warn!("the grace period is over; cutting what still runs"),
+        cut = running.drain() => match cut {
+            0 => tracing::info!("ended"),
+            cut => tracing::warn!(cut, "the grace period is over; cutting what still runs"),
         },
         name = signals.next() => tracing::warn!(signal = name, "ended at once"),
     }
+    drop(tokio::task::spawn_blocking(move || live.load().proxy.decide.flush()).await);
     Ok(())
+}
+
+/// Lets this process open as many files as the system allows it. Without that, half a thousand streams are the end.
+pub fn raise_limits() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+    {
+        tracing::warn!(cause = %error, "cannot raise the limit of open files");
+    }
 }
 
 struct Signals {
@@ -108,40 +167,61 @@ impl Signals {
     }
 }
 
-async fn prune(proxy: Arc<Proxy>) {
+async fn prune(live: Arc<Live>) {
     let mut ticks = tokio::time::interval(PRUNE);
     loop {
         ticks.tick().await;
-        proxy.routes.all().for_each(|route| route.pool.prune());
-        proxy.decide.prune();
+        let live = live.load();
+        live.proxy.routes.all().for_each(|route| route.pool.prune());
+        live.proxy.decide.prune();
     }
+}
+
+/// How far the end has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Stage {
+    Running,
+    /// Readiness says no.
+    Begun,
+    /// Nothing is accepted.
+    Stopped,
 }
 
 /// Whether the end has begun, and which connections it waits for.
 pub struct Draining {
-    begun: watch::Sender<bool>,
+    stage: watch::Sender<Stage>,
     connections: std::sync::Mutex<Option<GracefulShutdown>>,
 }
 
 impl Default for Draining {
     fn default() -> Self {
-        Draining { begun: watch::Sender::new(false), connections: std::sync::Mutex::new(Some(GracefulShutdown::new())) }
+        Draining { stage: watch::Sender::new(Stage::Running), connections: std::sync::Mutex::new(Some(GracefulShutdown::new())) }
     }
 }
 
 impl Draining {
     pub fn has_begun(&self) -> bool {
-        *self.begun.borrow()
+        *self.stage.borrow() >= Stage::Begun
     }
 
     pub fn begin(&self) {
-        self.begun.send_replace(true);
+        self.stage.send_if_modified(|stage| {
+            let news = *stage < Stage::Begun;
+            if news {
+                *stage = Stage::Begun;
+            }
+            news
+        });
     }
 
-    /// Returns when the end has begun.
-    pub async fn begun(&self) {
-        let mut begun = self.begun.subscribe();
-        drop(begun.wait_for(|begun| *begun).await);
+    fn stop(&self) {
+        self.stage.send_replace(Stage::Stopped);
+    }
+
+    /// Returns when nothing more is to be accepted.
+    pub async fn stopped(&self) {
+        let mut stage = self.stage.subscribe();
+        drop(stage.wait_for(|stage| *stage == Stage::Stopped).await);
     }
 
     /// Makes the end wait for a connection. One that was accepted in the very last moment is not waited for.

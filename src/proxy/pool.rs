@@ -12,7 +12,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -52,6 +52,8 @@ pub struct Pool {
     origin: Uri,
     connector: HttpConnector,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// What the files of `settings` held when they were read.
+    files: blake3::Hash,
     idle: Mutex<Vec<Link>>,
     shared: Mutex<Vec<Shared>>,
     /// Upstream has been seen to speak HTTP/2, so one new connection will do for many requests that wait.
@@ -97,7 +99,7 @@ impl Pool {
             true => {
                 let name = ServerName::try_from(base.host().to_owned())
                     .map_err(|_| problem("the host is no name that a certificate could have"))?;
-                Some((TlsConnector::from(tls::client(&settings.ca_file, settings.http2)?), name))
+                Some((TlsConnector::from(tls::client(&settings)?), name))
             }
             false => None,
         };
@@ -112,6 +114,7 @@ impl Pool {
             host: HeaderValue::from_str(base.authority.as_str()).map_err(|_| problem("not a host"))?,
             connector,
             tls,
+            files: files(&settings),
             settings,
             base,
             idle: Mutex::default(),
@@ -119,6 +122,11 @@ impl Pool {
             speaks_http2: AtomicBool::default(),
             connecting: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// Whether a pool made now of `base` and `settings` would be this one, the contents of the files that they name included.
+    pub fn is_of(&self, base: &Base, settings: &Connection) -> bool {
+        self.base == *base && self.settings == *settings && self.files == files(settings)
     }
 
     /// A connection that was open a moment ago, or else a new one.
@@ -241,11 +249,13 @@ impl Link {
         let connection = &mut self.connection;
         poll_fn(|cx| {
             let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());
-            let polled = answer.as_mut().poll(cx);
+            // The answer comes by way of the connection, which was just polled: there is nobody to wake.
+            let unwoken = &mut Context::from_waker(Waker::noop());
+            let polled = answer.as_mut().poll(unwoken);
             if ended && !matches!(&polled, Poll::Ready(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
                 // Dropping it tells whoever still waits for something. After an upgrade it holds the socket.
                 *connection = None;
-                return if polled.is_pending() { answer.as_mut().poll(cx) } else { polled };
+                return if polled.is_pending() { answer.as_mut().poll(unwoken) } else { polled };
             }
             polled
         })
@@ -366,6 +376,14 @@ impl Shared {
     fn is_busy(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
     }
+}
+
+fn files(settings: &Connection) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    for file in [&settings.ca_file, &settings.certificate, &settings.key].into_iter().filter(|file| !file.is_empty()) {
+        hasher.update(&std::fs::read(file).unwrap_or_default()).update(b"\0");
+    }
+    hasher.finalize()
 }
 
 pub fn seconds(seconds: f64) -> Duration {

@@ -10,9 +10,14 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response::Parts};
 use http_body::Frame;
 use hyper::body::Incoming;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::{block_in_place, spawn_blocking},
+};
 
 use super::{
     Proxy,
+    admission::Place,
     call::Call,
     decide::{self, Decide},
     downstream::{Broken, Down},
@@ -27,8 +32,8 @@ use super::{
 };
 use crate::wire::Format;
 
-/// Bodies over this many bytes are considered outside the threads that carry bytes.
-const OFF_THREAD: usize = 64 << 10;
+/// Bodies over this many bytes may take half a millisecond, so a thread that carries bytes gives them up meanwhile.
+const OFF_THREAD: usize = 96 << 10;
 
 pub struct Reply {
     pub proxy: Arc<Proxy>,
@@ -37,11 +42,18 @@ pub struct Reply {
     down: Down,
     /// What the agent is still sending of a body that is not wanted.
     pub unread: Option<Incoming>,
+    pub place: Option<Place>,
 }
 
 impl Reply {
     pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, down: Down, started: Instant) -> Reply {
-        Reply { proxy, line: Line::new(&call, started), call, down, unread: None }
+        Reply { line: Line::new(&call, started, proxy.metrics.clone()), proxy, call, down, unread: None, place: None }
+    }
+
+    /// Makes room for a body of so many bytes. Room for one that is too large is not made; that is told in its own words.
+    pub fn hold(&mut self, bytes: u64) -> Result<(), Error> {
+        let bytes = bytes.min(self.proxy.max_chat_bytes);
+        self.place.as_mut().map_or(Ok(()), |place| place.hold(bytes, &self.proxy.limits))
     }
 
     /// Asks upstream what the agent asked, with this body.
@@ -66,13 +78,16 @@ impl Reply {
     ) -> Option<T> {
         let (proxy, call, body) = (self.proxy.clone(), self.call.clone(), body.clone());
         let large = body.len() > OFF_THREAD;
+        let proxy_waits = proxy.decide.waits();
         let work = move || {
             let incoming = call.incoming(format, &body, &proxy.windows);
             catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
         };
-        match large {
-            true => tokio::task::spawn_blocking(work).await.ok().flatten(),
+        match large || proxy_waits {
             false => work(),
+            // Another thread takes over what else there is to do, and this body has no way to go.
+            true if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(work),
+            true => spawn_blocking(work).await.ok().flatten(),
         }
     }
 
@@ -112,6 +127,11 @@ impl Reply {
         let format = self.call.reads.filter(|_| answer.head.status == StatusCode::OK);
         let mut tap = format.map(|format| Tap::new(format, &answer.head.headers));
         let mut ended = answer.is_end();
+        if !ended {
+            // What is read into stays as long as anything that was cut from it.
+            (answer.head.headers, answer.head.extensions) = (HeaderMap::new(), http::Extensions::new());
+            self.call = Arc::new(self.call.without_head());
+        }
         while !ended {
             let Some(frame) = answer.frame().await else { break };
             let frame = frame.map_err(|cut| self.broken(cut))?;

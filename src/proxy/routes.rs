@@ -6,9 +6,9 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use http::{HeaderMap, header::AUTHORIZATION};
+use http::{HeaderMap, HeaderName, header::AUTHORIZATION};
 
-use super::{pool::Pool, target};
+use super::{access::Credential, pool::Pool, target};
 use crate::{
     config::{Base, Config, Connection, Model, Policy, Problem, RouteFormat},
     wire::Format,
@@ -22,6 +22,8 @@ pub struct Route {
     pub strip: bool,
     pub format: RouteFormat,
     pub pool: Arc<Pool>,
+    /// What goes upstream in place of the agent's own.
+    pub credential: Option<Credential>,
     pub policies: Policies,
 }
 
@@ -33,10 +35,13 @@ pub struct Routes {
 }
 
 impl Routes {
-    pub fn new(config: &Config) -> Result<Routes, Problem> {
-        let default = |name: &str, pool: Arc<Pool>| {
+    /// `earlier` ones lend their connections to upstreams that stay what they were.
+    pub fn new(config: &Config, earlier: Option<&Routes>) -> Result<Routes, Problem> {
+        let pool = |key: &str, url: &str, connection: Connection| pool(key, url, connection, earlier);
+        let default = |name: &str, pool: Arc<Pool>, credential: Option<Credential>| {
             let policies = Policies::new(config, None);
-            Arc::new(Route { name: name.to_owned(), prefix: String::new(), strip: false, format: RouteFormat::Auto, pool, policies })
+            let (prefix, strip, format) = (String::new(), false, RouteFormat::Auto);
+            Arc::new(Route { name: name.to_owned(), prefix, strip, format, pool, credential, policies })
         };
         let (openai, anthropic) = match config.upstream.as_str() {
             "" => (
@@ -51,19 +56,23 @@ impl Routes {
         let mut table = Vec::new();
         for (index, route) in config.route.iter().enumerate() {
             let at = format!("route.{index}");
-            let problem = |error: toml::de::Error| Problem { file: None, key: at.clone(), what: error.message().to_owned() };
-            let connection = route.connection(&config.connection).map_err(problem)?;
+            let problem = |what: &str| Problem { file: None, key: at.clone(), what: what.to_owned() };
+            let connection = route.connection(&config.connection).map_err(|error| problem(error.message()))?;
+            let header = route.header().map_err(problem)?;
             table.push(Arc::new(Route {
                 name: route.path.clone(),
                 prefix: route.path.clone(),
                 strip: route.strip,
                 format: route.format,
                 pool: pool(&at, &route.upstream, connection)?,
+                credential: Credential::new(&format!("{at}.credential"), &route.credential, header)?,
                 policies: Policies::new(config, Some(&route.policy)),
             }));
         }
         table.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
-        Ok(Routes { table, openai: default("openai", openai), anthropic: default("anthropic", anthropic) })
+        let bearer = Credential::new("credential.openai", &config.credential.openai, AUTHORIZATION)?;
+        let key = Credential::new("credential.anthropic", &config.credential.anthropic, HeaderName::from_static("x-api-key"))?;
+        Ok(Routes { table, openai: default("openai", openai, bearer), anthropic: default("anthropic", anthropic, key) })
     }
 
     /// The route of a request, and the path that is left to join to its base.
@@ -88,12 +97,16 @@ impl Route {
     }
 }
 
-fn pool(key: &str, url: &str, connection: Connection) -> Result<Arc<Pool>, Problem> {
+fn pool(key: &str, url: &str, connection: Connection, earlier: Option<&Routes>) -> Result<Arc<Pool>, Problem> {
     let base = Base::parse(url).map_err(|accepted| Problem {
         file: None,
         key: key.into(),
         what: format!("{url:?} is not accepted; expected {accepted}"),
     })?;
+    let same = |route: &&Arc<Route>| route.pool.is_of(&base, &connection);
+    if let Some(route) = earlier.and_then(|earlier| earlier.all().find(same)) {
+        return Ok(route.pool.clone());
+    }
     Pool::new(base, connection).map(Arc::new)
 }
 
@@ -168,7 +181,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plimsoll.toml");
         std::fs::write(&file, text).unwrap();
-        Routes::new(&crate::config::load(Some(&file), &Default::default()).unwrap().0).unwrap()
+        Routes::new(&crate::config::load(Some(&file), &Default::default()).unwrap().0, None).unwrap()
     }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {

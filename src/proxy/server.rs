@@ -2,111 +2,144 @@
 
 use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
+use http::Version;
 use hyper::service::service_fn;
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::Watcher},
-};
-use rustls::ServerConfig;
+use hyper_util::{rt::TokioIo, server::graceful::Watcher};
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
 };
-use tokio_rustls::TlsAcceptor;
 
-use super::{Proxy, lifecycle::Draining, tls};
+use super::{
+    lifecycle::Draining,
+    live::Live,
+    metrics::Metrics,
+    patience::{Ending, Head, Patient, Watched},
+    repoll::Repoll,
+};
 use crate::config::{Config, Problem};
 
 /// How long an agent may take to agree on TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// File descriptors that are none of agents and upstreams: files, the admin listener, the runtime's, a ledger's.
+const SPARE_FDS: usize = 32;
 
 pub struct Server {
     /// Closed when accepting ends, while connections go on.
     listener: TcpListener,
-    service: Arc<Service>,
-}
-
-/// What connections need.
-struct Service {
-    tls: Option<TlsAcceptor>,
-    proxy: Arc<Proxy>,
-    connections: auto::Builder<TokioExecutor>,
+    live: Arc<Live>,
+    /// As many connections as there may be.
+    room: Arc<Semaphore>,
+    metrics: Arc<Metrics>,
 }
 
 impl Server {
     /// Listens at once; nothing is accepted before [`Server::run`].
-    pub async fn bind(config: &Config, proxy: Arc<Proxy>) -> Result<Server, Problem> {
+    pub async fn bind(config: &Config, live: Arc<Live>) -> Result<Server, Problem> {
         let listener = TcpListener::bind(&config.listen).await;
         let listener = listener.map_err(|error| Problem {
             file: None,
             key: "listen".into(),
             what: format!("cannot listen on {}: {error}", config.listen),
         })?;
-        let tls = tls::server(&config.tls)?.map(|config: Arc<ServerConfig>| TlsAcceptor::from(config));
-        Ok(Server { listener, service: Arc::new(Service { tls, proxy, connections: connections(config.keep_alive) }) })
+        let room = Arc::new(Semaphore::new(room(config.admission.connections)));
+        let metrics = live.load().proxy.metrics.clone();
+        Ok(Server { listener, live, room, metrics })
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Accepts until told to stop.
+    /// Accepts until told to stop. While there is no room, connections wait at the system's door.
     pub async fn run(self, draining: &Draining) {
-        let mut stop = pin!(draining.begun());
+        let mut stop = pin!(draining.stopped());
         loop {
             let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
+                accepted = self.accept() => accepted,
                 () = &mut stop => return,
             };
             match accepted {
-                Ok((stream, _)) => drop(tokio::spawn(self.service.clone().connection(stream, draining.watcher()))),
+                Ok((stream, place)) => {
+                    drop(tokio::spawn(connection(self.live.clone(), self.metrics.clone(), stream, place, draining.watcher())))
+                }
                 Err(error) => {
                     // Out of file descriptors, most likely; it gets better when a connection ends.
+                    self.metrics.accept_errors.of(&[]).inc();
                     tracing::warn!(cause = %error, "cannot accept");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
         }
     }
-}
 
-impl Service {
-    async fn connection(self: Arc<Self>, stream: TcpStream, watcher: Watcher) {
-        let _ = stream.set_nodelay(true);
-        let keep_alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
-        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
-        match &self.tls {
-            None => self.serve(stream, watcher).await,
-            Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.serve(stream, watcher).await,
-                Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
-                Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
-            },
-        }
-    }
-
-    async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, watcher: Watcher) {
-        let proxy = self.proxy.clone();
-        let service = service_fn(move |request| proxy.answer(request));
-        let connection = self.connections.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(cause = %error, "a connection of an agent ended");
-        }
+    async fn accept(&self) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
+        let place = self.room.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+        Ok((self.listener.accept().await?.0, place))
     }
 }
 
-fn connections(keep_alive: f64) -> auto::Builder<TokioExecutor> {
-    let keep_alive = Duration::from_secs_f64(keep_alive.max(1.0));
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(keep_alive).preserve_header_case(true).auto_date_header(false);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .auto_date_header(false)
-        .keep_alive_interval(Some(Duration::from_secs(30)))
-        .keep_alive_timeout(Duration::from_secs(20))
-        // Windows large enough that a request of megabytes is not held up by round trips.
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(4 << 20);
-    builder
+/// How many connections there may be: an exchange takes a file descriptor on either side.
+fn room(configured: usize) -> usize {
+    let fds = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.map_or(usize::MAX, |fds| fds as usize);
+    match configured {
+        0 => (fds.saturating_sub(SPARE_FDS) / 2).clamp(8, Semaphore::MAX_PERMITS),
+        configured => configured.min(Semaphore::MAX_PERMITS),
+    }
+}
+
+async fn connection(live: Arc<Live>, metrics: Arc<Metrics>, stream: TcpStream, place: OwnedSemaphorePermit, watcher: Watcher) {
+    let _open = Open::new(&metrics);
+    let _ = stream.set_nodelay(true);
+    let keep_alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
+    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
+    let tls = live.load().tls.clone();
+    match tls {
+        None => serve(live, stream, watcher).await,
+        Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+            Ok(Ok(stream)) => serve(live, stream, watcher).await,
+            Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
+            Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
+        },
+    }
+    drop(place);
+}
+
+/// A connection that is counted.
+struct Open(Gauge);
+
+impl Open {
+    fn new(metrics: &Metrics) -> Open {
+        let gauge = metrics.connections.of(&[]);
+        gauge.inc();
+        Open(gauge)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+async fn serve(live: Arc<Live>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, watcher: Watcher) {
+    let serving = live.load_full();
+    let head = Head::default();
+    let coming = head.clone();
+    let service = service_fn(move |request| {
+        coming.is_whole();
+        let one = (request.version() < Version::HTTP_2).then(|| coming.clone());
+        // Each request is under the configuration that is in force when it comes.
+        let answer = live.load().proxy.answer(request);
+        async move { answer.await.map(|answer| answer.map(|body| Ending::new(body, one))) }
+    });
+    let stream = TokioIo::new(Watched::new(stream, head.clone()));
+    let connection = serving.connections.serve_connection_with_upgrades(stream, service).into_owned();
+    match Repoll::new(Patient::new(watcher.watch(connection), head, serving.header_timeout())).await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(cause = %error, "a connection of an agent ended"),
+        None => tracing::debug!("an agent did not finish the head of a request"),
+    }
 }

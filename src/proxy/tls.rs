@@ -6,31 +6,47 @@ use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::WebPkiClientVerifier,
 };
 
-use crate::config::{Http2, Problem, Tls};
+use crate::config::{Connection, Http2, Problem, Tls};
 
 /// What agents are shown; nothing where no certificate is configured.
 pub fn server(tls: &Tls) -> Result<Option<Arc<ServerConfig>>, Problem> {
     if tls.certificate.is_empty() {
         return Ok(None);
     }
-    let chain = certificates("tls.certificate", &tls.certificate)?;
-    let problem = |what: String| Problem { file: None, key: "tls.key".into(), what };
-    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| problem(format!("no private key in {}: {error}", tls.key)))?;
+    let (chain, key) = identity("tls", &tls.certificate, &tls.key)?;
+    let problem = |key: &str, what: String| Problem { file: None, key: key.into(), what };
     let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain, key));
-    let mut config = config.map_err(|error| problem(format!("certificate and key do not go together: {error}")))?;
+    let config = config.map_err(|error| problem("tls", error.to_string()))?;
+    let config = match tls.client_ca.as_str() {
+        "" => config.with_no_client_auth(),
+        file => {
+            let roots = authorities("tls.client_ca", file)?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+            config.with_client_cert_verifier(verifier.map_err(|error| problem("tls.client_ca", error.to_string()))?)
+        }
+    };
+    let config = config.with_single_cert(chain, key);
+    let mut config = config.map_err(|error| problem("tls.key", format!("certificate and key do not go together: {error}")))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Some(Arc::new(config)))
 }
 
-/// How providers are trusted and which protocols they are offered.
-pub fn client(ca_file: &str, http2: Http2) -> Result<Arc<ClientConfig>, Problem> {
-    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| Problem { file: None, key: "connection".into(), what: error.to_string() })?;
-    let mut config = config.with_root_certificates(roots(ca_file)?).with_no_client_auth();
-    config.alpn_protocols = match http2 {
+/// How providers are trusted, what they are shown, and which protocols they are offered.
+pub fn client(connection: &Connection) -> Result<Arc<ClientConfig>, Problem> {
+    let problem = |error: rustls::Error| Problem { file: None, key: "connection".into(), what: error.to_string() };
+    let config = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(problem)?;
+    let config = config.with_root_certificates(roots(&connection.ca_file)?);
+    let mut config = match connection.certificate.as_str() {
+        "" => config.with_no_client_auth(),
+        certificate => {
+            let (chain, key) = identity("connection", certificate, &connection.key)?;
+            config.with_client_auth_cert(chain, key).map_err(problem)?
+        }
+    };
+    config.alpn_protocols = match connection.http2 {
         Http2::Never => vec![b"http/1.1".to_vec()],
         Http2::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         Http2::Always => vec![b"h2".to_vec()],
@@ -61,12 +77,24 @@ fn roots(ca_file: &str) -> Result<RootCertStore, Problem> {
         }
         return Ok(roots);
     }
-    for certificate in certificates("connection.ca_file", ca_file)? {
-        let problem =
-            |error| Problem { file: None, key: "connection.ca_file".into(), what: format!("{ca_file} holds no usable authority: {error}") };
+    authorities("connection.ca_file", ca_file)
+}
+
+fn authorities(key: &str, file: &str) -> Result<RootCertStore, Problem> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(key, file)? {
+        let problem = |error| Problem { file: None, key: key.into(), what: format!("{file} holds no usable authority: {error}") };
         roots.add(certificate).map_err(problem)?;
     }
     Ok(roots)
+}
+
+/// What one shows of oneself, from the files under `at`.
+fn identity(at: &str, certificate: &str, key: &str) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Problem> {
+    let chain = certificates(&format!("{at}.certificate"), certificate)?;
+    let problem = |what: String| Problem { file: None, key: format!("{at}.key"), what };
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| problem(format!("no private key in {key}: {error}")))?;
+    Ok((chain, secret))
 }
 
 fn certificates(key: &str, file: &str) -> Result<Vec<CertificateDer<'static>>, Problem> {

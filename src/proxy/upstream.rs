@@ -4,7 +4,7 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
     time::{Duration, Instant},
 };
 
@@ -169,13 +169,19 @@ impl AnswerBody {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<bytes::Bytes>, Cut>>> {
-        let mut frame = Pin::new(&mut self.incoming).poll_frame(cx);
-        if frame.is_pending()
-            && let Some(Carrier::One(link)) = &mut self.carrier
-        {
-            link.poll(cx);
-            frame = Pin::new(&mut self.incoming).poll_frame(cx);
-        }
+        let frame = match &mut self.carrier {
+            // Nobody but us moves this connection, so its body has something new only after it was polled here and need not wake anybody.
+            Some(Carrier::One(link)) => {
+                let mut unwoken = Context::from_waker(Waker::noop());
+                let mut frame = Pin::new(&mut self.incoming).poll_frame(&mut unwoken);
+                if frame.is_pending() {
+                    link.poll(cx);
+                    frame = Pin::new(&mut self.incoming).poll_frame(&mut unwoken);
+                }
+                frame
+            }
+            _ => Pin::new(&mut self.incoming).poll_frame(cx),
+        };
         match frame {
             Poll::Ready(Some(Ok(frame))) => {
                 self.patience.touch();

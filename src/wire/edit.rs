@@ -2,17 +2,18 @@
 
 use super::{Format, Request, json};
 use crate::conversation::{Form, Kind, Message, PartKind, Span};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// What happens to one message. A message without edits is the bytes that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     pub message: usize,
     pub change: Change,
 }
 
 /// `block` counts within the message, `part` within the block's result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     Drop,
     /// A text in place of a result's output.

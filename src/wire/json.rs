@@ -16,6 +16,15 @@ pub fn members(text: &str, at: usize) -> Option<(Vec<(Span, Span)>, usize)> {
 
 /// Calls `f` with each member of the object at `at`; returns where the object ends.
 pub fn each_member(text: &str, at: usize, mut f: impl FnMut(Span, Span)) -> Option<usize> {
+    each_member_by(text, at, |key, at| {
+        let end = skip(text.as_bytes(), at)?;
+        f(key, Span::new(at, end));
+        Some(end)
+    })
+}
+
+/// Calls `f` with each key of the object at `at` and the place where its value starts, of which it says where it ends; returns where the object ends.
+pub fn each_member_by(text: &str, at: usize, mut f: impl FnMut(Span, usize) -> Option<usize>) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = space(bytes, expect(bytes, at, b'{')?);
     if bytes.get(at) == Some(&b'}') {
@@ -25,9 +34,7 @@ pub fn each_member(text: &str, at: usize, mut f: impl FnMut(Span, Span)) -> Opti
         let key_end = string(bytes, at)?;
         let key = Span::new(at + 1, key_end - 1);
         at = space(bytes, expect(bytes, space(bytes, key_end), b':')?);
-        let end = skip(bytes, at)?;
-        f(key, Span::new(at, end));
-        at = space(bytes, end);
+        at = space(bytes, f(key, at)?);
         match bytes.get(at)? {
             b',' => at = space(bytes, at + 1),
             b'}' => return Some(at + 1),
@@ -69,19 +76,23 @@ fn expect(bytes: &[u8], at: usize, wanted: u8) -> Option<usize> {
 }
 
 /// Where the string that opens at `at` ends.
-fn string(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut at = expect(bytes, at, b'"')?;
+///
+/// Escapes outnumber quotes by far in what agents send, so the quotes are looked for, and the backslashes before each are counted.
+pub fn string(bytes: &[u8], at: usize) -> Option<usize> {
+    let start = expect(bytes, at, b'"')?;
+    let mut at = start;
     loop {
-        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes[at] == b'"' {
-            return Some(at + 1);
+        at += memchr::memchr(b'"', bytes.get(at..)?)?;
+        let backslashes = bytes[start..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        at += 1;
+        if backslashes % 2 == 0 {
+            return Some(at);
         }
-        at += 2;
     }
 }
 
 /// Where the value that starts at `at` ends. Iterative, so that depth costs nothing but a bit a level.
-fn skip(bytes: &[u8], at: usize) -> Option<usize> {
+pub fn skip(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
         b'"' => string(bytes, at),
         b'{' | b'[' => container(bytes, at),
@@ -156,7 +167,7 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(raw.len());
     out.push_str(&raw[..first]);
     let mut rest = &raw[first..];
-    while let Some(at) = rest.find('\\') {
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
         let Some(escape) = rest.chars().next() else { break };
@@ -205,11 +216,11 @@ pub fn quote(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn json() -> impl Strategy<Value = serde_json::Value> {
+    pub fn json() -> impl Strategy<Value = serde_json::Value> {
         let leaf = prop_oneof![
             Just(serde_json::Value::Null),
             any::<bool>().prop_map(Into::into),

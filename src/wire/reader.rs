@@ -1,7 +1,8 @@
 //! What the three formats share in reading: gathering messages, blocks and parts, and what a message says beneath its spelling.
 
-use super::{Apart, json};
-use crate::conversation::{Block, Conversation, Hasher, Kind, Media, MediaKind, Message, Part, PartKind, Role, Span};
+use super::{Apart, json, known::Reading, tape::Tape};
+use crate::conversation::{Block, Conversation, Fingerprint, Hasher, Kind, Media, MediaKind, Message, Part, PartKind, Role, Span};
+use std::collections::HashSet;
 
 /// The members of an object: key and value places.
 pub type Members = Vec<(Span, Span)>;
@@ -14,6 +15,10 @@ pub struct Reader<'a> {
     pub ambiguous: bool,
     /// An element that makes the whole request none of ours.
     pub apart: Option<Apart>,
+    /// The fingerprints of all prefixes, that of none first.
+    pub prefixes: Vec<Fingerprint>,
+    /// The element that is being read.
+    pub tape: Tape,
     hasher: Hasher,
 }
 
@@ -28,7 +33,15 @@ pub struct Draft {
 
 impl<'a> Reader<'a> {
     pub fn new(text: &'a str) -> Self {
-        Self { text, conversation: Conversation::default(), ambiguous: false, apart: None, hasher: Hasher::default() }
+        Self {
+            text,
+            conversation: Conversation::default(),
+            ambiguous: false,
+            apart: None,
+            prefixes: vec![Fingerprint::default()],
+            tape: Tape::default(),
+            hasher: Hasher::default(),
+        }
     }
 
     pub fn draft(&self, span: Span, role: Role) -> Draft {
@@ -47,14 +60,12 @@ impl<'a> Reader<'a> {
 
     /// Closes the message; `members` are those of its element.
     pub fn message(&mut self, draft: Draft, members: &Members) {
-        self.ambiguous |= members.iter().enumerate().any(|(n, (key, _))| {
-            let name = key.of(self.text);
-            name.contains('\\') || members[..n].iter().any(|(other, _)| other.of(self.text) == name)
-        });
+        self.ambiguous |= is_ambiguous(self.text, members);
         let fingerprint = {
-            fingerprint(&mut self.hasher, self.text, members);
+            fingerprint(&mut self.hasher, self.text, &self.tape, members);
             self.hasher.finish()
         };
+        self.prefixes.push(self.prefixes[self.prefixes.len() - 1].then(fingerprint));
         self.conversation.messages.push(Message {
             span: draft.span,
             role: draft.role,
@@ -65,12 +76,26 @@ impl<'a> Reader<'a> {
         });
     }
 
+    /// Takes over the first `count` elements of an earlier reading, and says where the last of them ends.
+    pub fn resume(&mut self, reading: &Reading, count: usize) -> usize {
+        let (last, from) = (&reading.elements[count - 1], &reading.conversation);
+        let messages = &from.messages[..count];
+        let blocks = messages.last().map_or(0, |message| message.blocks.end as usize);
+        self.conversation = Conversation {
+            messages: messages.to_vec(),
+            blocks: from.blocks[..blocks].to_vec(),
+            parts: from.parts[..last.parts as usize].to_vec(),
+        };
+        self.prefixes = reading.prefixes[..=count].to_vec();
+        last.span.end as usize
+    }
+
     pub fn members(&self, span: Span) -> Option<Members> {
-        json::members(self.text, span.start as usize).map(|(members, _)| members)
+        self.tape.members(span)
     }
 
     pub fn elements(&self, span: Span) -> Option<Vec<Span>> {
-        json::elements(self.text, span.start as usize).map(|(elements, _)| elements)
+        self.tape.elements(span)
     }
 
     pub fn is_list(&self, span: Span) -> bool {
@@ -124,15 +149,29 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether an object has two members of one name, or a name in disguise.
+pub fn is_ambiguous(text: &str, members: &[(Span, Span)]) -> bool {
+    const FEW: usize = 16;
+    let mut names = members.iter().map(|(key, _)| key.of(text));
+    if members.iter().any(|(key, _)| key.of(text).contains('\\')) {
+        return true;
+    }
+    if members.len() <= FEW {
+        return (1..members.len()).any(|n| members[..n].iter().any(|(other, _)| other.of(text) == members[n].0.of(text)));
+    }
+    let mut seen = HashSet::with_capacity(members.len());
+    !names.all(|name| seen.insert(name))
+}
+
 /// What a message says: its members but for cache marks, and a list of one plain text is that text. Agents move a cache mark with every turn, and
 /// the mark turns a text into a list; neither makes it another message.
-fn fingerprint(hasher: &mut Hasher, text: &str, members: &Members) {
+fn fingerprint(hasher: &mut Hasher, text: &str, tape: &Tape, members: &Members) {
     for &(key, value) in members {
         match key.of(text) {
             "cache_control" => {}
             name @ "content" => {
                 hasher.piece(b'k', name.as_bytes());
-                said(hasher, text, value);
+                said(hasher, text, tape, value);
             }
             name => {
                 hasher.piece(b'k', name.as_bytes());
@@ -142,20 +181,11 @@ fn fingerprint(hasher: &mut Hasher, text: &str, members: &Members) {
     }
 }
 
-fn said(hasher: &mut Hasher, text: &str, content: Span) {
-    let elements = if content.of(text).starts_with('[') { json::elements(text, content.start as usize) } else { None };
-    let Some((elements, _)) = elements else { return hasher.piece(b'v', content.of(text).as_bytes()) };
+fn said(hasher: &mut Hasher, text: &str, tape: &Tape, content: Span) {
+    let elements = if content.of(text).starts_with('[') { tape.elements(content) } else { None };
+    let Some(elements) = elements else { return hasher.piece(b'v', content.of(text).as_bytes()) };
     let blocks: Vec<Option<Members>> =
-        elements
-            .iter()
-            .map(|element| {
-                if element.of(text).starts_with('{') {
-                    json::members(text, element.start as usize).map(|(members, _)| members)
-                } else {
-                    None
-                }
-            })
-            .collect();
+        elements.iter().map(|element| if element.of(text).starts_with('{') { tape.members(*element) } else { None }).collect();
     if let [Some(members)] = blocks.as_slice()
         && let Some(only) = plain_text(text, members)
     {
@@ -165,7 +195,7 @@ fn said(hasher: &mut Hasher, text: &str, content: Span) {
         match members {
             Some(members) => {
                 hasher.piece(b'b', b"");
-                fingerprint(hasher, text, members);
+                fingerprint(hasher, text, tape, members);
             }
             None => hasher.piece(b'b', element.of(text).as_bytes()),
         }

@@ -2,6 +2,8 @@
 //!
 //! The numbers are the provider's own. Nothing is estimated here and a number that is not given stays `None`.
 
+use std::sync::LazyLock;
+
 use memchr::memmem::{self, Finder};
 use serde::Deserialize;
 use serde_json::Value;
@@ -85,12 +87,13 @@ impl Tap {
 
 /// Whether a frame can say anything of usage or of an end. In JSON text within strings the quotes are escaped, so output can't fake the needles.
 fn can_hold_usage(bytes: &[u8]) -> bool {
-    if memmem::find(bytes, b"\"usage\"").is_some() {
+    static USAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new(b"\"usage\""));
+    static REASON: LazyLock<Finder> = LazyLock::new(|| Finder::new(b"_reason\""));
+    if USAGE.find(bytes).is_some() {
         return true;
     }
     // `"finish_reason":null` stands in every chunk of a chat stream.
-    let reasons = Finder::new(b"_reason\"");
-    reasons.find_iter(bytes).any(|at| {
+    REASON.find_iter(bytes).any(|at| {
         let value = bytes[at + b"_reason\"".len()..].trim_ascii_start();
         value.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"\""))
     })

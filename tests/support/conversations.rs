@@ -57,7 +57,7 @@ fn tool() -> impl Strategy<Value = Tool> {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => prop_oneof![4 => words(30), 1 => Just("thanks".to_owned()), 1 => words(300)].prop_map(Event::Says),
-        2 => (any::<bool>(), words(60)).prop_map(|(thinks, text)| Event::Answers { thinks, text }),
+        2 => (any::<bool>(), prop_oneof![3 => words(60), 1 => words(500)]).prop_map(|(thinks, text)| Event::Answers { thinks, text }),
         5 => (any::<bool>(), prop::option::of(words(20)), prop::collection::vec(tool(), 1..4), prop::option::weighted(0.1, words(10))).prop_map(|(thinks, text, calls, with_results)| Event::Uses { thinks, text, calls, with_results }),
         1 => words(10).prop_map(Event::Told),
     ]

@@ -3,6 +3,9 @@
 
 pub mod agent;
 pub mod conversations;
+pub mod long;
+pub mod process;
+pub mod redis;
 pub mod script;
 pub mod secure;
 pub mod upstream;

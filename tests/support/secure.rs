@@ -45,14 +45,49 @@ impl Identity {
 
     /// A connection of an agent that trusts this identity and offers these protocols.
     pub async fn connect(&self, address: SocketAddr, protocols: &[&str]) -> TlsStream<TcpStream> {
+        self.try_connect(address, protocols, None).await.unwrap()
+    }
+
+    /// What an agent connects with that trusts all of these.
+    pub fn trusted(identities: &[&Identity]) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        identities.iter().for_each(|identity| roots.add(identity.der.clone()).unwrap());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        TlsConnector::from(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    }
+
+    /// The same of an agent that shows a certificate of its own, if it has one.
+    pub async fn try_connect(
+        &self,
+        address: SocketAddr,
+        protocols: &[&str],
+        own: Option<&Identity>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        let config = config.with_root_certificates(roots);
+        let mut config = match own {
+            None => config.with_no_client_auth(),
+            Some(own) => config.with_client_auth_cert(vec![own.der.clone()], PrivatePkcs8KeyDer::from(own.secret.clone()).into()).unwrap(),
+        };
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         let stream = TcpStream::connect(address).await.unwrap();
-        TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await.unwrap()
+        TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await
+    }
+
+    /// Lets only those in who show the certificate of `client`.
+    pub fn demanding(&self, client: &Identity) -> TlsAcceptor {
+        let mut roots = RootCertStore::empty();
+        roots.add(client.der.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().unwrap();
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let key = PrivatePkcs8KeyDer::from(self.secret.clone()).into();
+        let config = config.with_client_cert_verifier(verifier).with_single_cert(vec![self.der.clone()], key).unwrap();
+        TlsAcceptor::from(Arc::new(config))
     }
 
     fn acceptor(&self, protocols: &[&str]) -> TlsAcceptor {

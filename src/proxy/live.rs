@@ -1,0 +1,107 @@
+//! What is in force: all that a configuration says, in one piece, so that it changes whole or not at all.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::{ArcSwap, Guard};
+use hyper_util::{
+    rt::{TokioExecutor, TokioTimer},
+    server::conn::auto,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::{Proxy, decide::Decide, pool::seconds, tls};
+use crate::config::{Config, Problem};
+
+/// A configuration at work.
+pub struct Serving {
+    pub config: Config,
+    pub proxy: Arc<Proxy>,
+    pub tls: Option<TlsAcceptor>,
+    pub connections: auto::Builder<TokioExecutor>,
+}
+
+/// The configuration in force.
+pub struct Live(ArcSwap<Serving>);
+
+impl Live {
+    pub fn new(config: &Config, decide: Decide) -> Result<Live, Problem> {
+        Ok(Live(ArcSwap::from_pointee(Serving::new(config, Proxy::new(config, decide)?)?)))
+    }
+
+    pub fn load(&self) -> Guard<Arc<Serving>> {
+        self.0.load()
+    }
+
+    pub fn load_full(&self) -> Arc<Serving> {
+        self.0.load_full()
+    }
+
+    /// Puts another configuration in force, for every request that begins from now on. What runs ends as it began.
+    pub fn renew(&self, config: &Config) -> Result<(), Problem> {
+        let now = self.load();
+        fixed(&now.config, config)?;
+        let next = Serving::new(config, now.proxy.renewed(config)?)?;
+        self.0.store(Arc::new(next));
+        Ok(())
+    }
+}
+
+impl Serving {
+    fn new(config: &Config, proxy: Proxy) -> Result<Serving, Problem> {
+        Ok(Serving {
+            tls: tls::server(&config.tls)?.map(TlsAcceptor::from),
+            connections: connections(config),
+            proxy: Arc::new(proxy),
+            config: config.clone(),
+        })
+    }
+}
+
+/// What a process has from its start on cannot change under it.
+fn fixed(now: &Config, next: &Config) -> Result<(), Problem> {
+    let Config { listen, admin, ledger, log, .. } = now;
+    for (key, same) in [
+        ("listen", *listen == next.listen),
+        ("admin", *admin == next.admin),
+        ("ledger", *ledger == next.ledger),
+        ("log", *log == next.log),
+        ("admission.connections", now.admission.connections == next.admission.connections),
+    ] {
+        if !same {
+            return Err(Problem { file: None, key: key.into(), what: "cannot change while it runs; restart it for that".into() });
+        }
+    }
+    Ok(())
+}
+
+fn connections(config: &Config) -> auto::Builder<TokioExecutor> {
+    let keep_alive = Duration::from_secs_f64(config.keep_alive.max(1.0));
+    let header_bytes = config.admission.header_bytes;
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // Counts from the end of the last answer, so it is the keep-alive; see `patience` for how long a head may take.
+        .header_read_timeout(keep_alive)
+        .max_buf_size(header_bytes)
+        .preserve_header_case(true)
+        .auto_date_header(false);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .auto_date_header(false)
+        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .keep_alive_timeout(Duration::from_secs(20))
+        // Windows large enough that a request of megabytes is not held up by round trips.
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(4 << 20);
+    builder
+}
+
+impl Serving {
+    /// How long the head of a request may take.
+    pub fn header_timeout(&self) -> Duration {
+        seconds(self.config.admission.header_timeout.max(0.01))
+    }
+}

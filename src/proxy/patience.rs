@@ -1,0 +1,170 @@
+//! How long the head of a request may take, on HTTP/1.
+//!
+//! Hyper's own timer for heads also runs between two requests, where agents may be silent for long. So the socket notes when the first byte of a
+//! head comes, the service when the head is whole, and the connection is cut where too long lies between.
+
+use std::{
+    future::Future,
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http_body::{Body, Frame, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep},
+};
+
+/// What a connection knows of the head that is coming in.
+#[derive(Clone, Default)]
+pub struct Head(Arc<Mutex<State>>);
+
+#[derive(Default)]
+enum State {
+    /// Nothing has come since the last request.
+    #[default]
+    Quiet,
+    Coming(Instant),
+    /// A request is being answered; or this is HTTP/2, which has many at once.
+    Answering,
+}
+
+impl Head {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The head is whole.
+    pub fn is_whole(&self) {
+        *self.state() = State::Answering;
+    }
+
+    /// The answer is given: the next head may come.
+    fn answered(&self) {
+        *self.state() = State::Quiet;
+    }
+
+    fn read(&self, bytes: &[u8]) {
+        let mut state = self.state();
+        if matches!(*state, State::Quiet) && !bytes.is_empty() {
+            *state = if bytes.starts_with(b"PRI ") { State::Answering } else { State::Coming(Instant::now()) };
+        }
+    }
+
+    fn since(&self) -> Option<Instant> {
+        match *self.state() {
+            State::Coming(since) => Some(since),
+            _ => None,
+        }
+    }
+}
+
+/// Runs a connection for as long as its heads come in time. Whether one did not.
+pub struct Patient<C> {
+    connection: Pin<Box<C>>,
+    head: Head,
+    limit: Duration,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl<C> Patient<C> {
+    pub fn new(connection: C, head: Head, limit: Duration) -> Self {
+        Patient { connection: Box::pin(connection), head, limit, sleep: None }
+    }
+}
+
+impl<C: Future> Future for Patient<C> {
+    type Output = Option<C::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(end) = self.connection.as_mut().poll(cx) {
+            return Poll::Ready(Some(end));
+        }
+        // Most heads come in one piece, and no timer is ever set.
+        let Some(since) = self.head.since() else { return Poll::Pending };
+        let until = since + self.limit;
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        if sleep.deadline() != until {
+            sleep.as_mut().reset(until);
+        }
+        sleep.as_mut().poll(cx).map(|()| None)
+    }
+}
+
+/// The socket of an agent.
+pub struct Watched<S> {
+    stream: S,
+    head: Head,
+}
+
+impl<S> Watched<S> {
+    pub fn new(stream: S, head: Head) -> Self {
+        Watched { stream, head }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.head.read(&buffer.filled()[before..]);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+    }
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// An answer, behind whose end the next head may come.
+pub struct Ending<B> {
+    body: B,
+    head: Option<Head>,
+}
+
+impl<B> Ending<B> {
+    /// Without a head, of HTTP/2, nothing waits for the end.
+    pub fn new(body: B, head: Option<Head>) -> Self {
+        Ending { body, head }
+    }
+}
+
+impl<B: Body + Unpin> Body for Ending<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B> Drop for Ending<B> {
+    fn drop(&mut self) {
+        if let Some(head) = &self.head {
+            head.answered();
+        }
+    }
+}

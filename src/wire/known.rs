@@ -1,0 +1,206 @@
+//! What was read of earlier bodies, so that a history that comes again is recognised by its bytes instead of being read again.
+//!
+//! Agents send their whole history with every request. The bytes of a message that was read before, at the same place of a body that begins with the
+//! same two messages, lead to the same places: comparing a hash of them costs a tenth of reading them. Nothing is decided here, and losing it
+//! loses nothing but time.
+
+use crate::conversation::{Conversation, Fingerprint, Hasher, Span};
+use std::collections::{HashMap, hash_map::RandomState};
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// Shorter bodies are read faster than they are looked up.
+pub const WORTH: usize = 16 << 10;
+/// So many messages tell one conversation from another.
+pub const TELLING: usize = 2;
+
+/// Readings of all conversations, the least recently used of which are forgotten first.
+#[derive(Debug)]
+pub struct Known {
+    /// Unknown to those who send bodies, so that nobody can make two messages meet. Readings of one tenant are never used for another in any case.
+    seed: u64,
+    most: usize,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    young: HashMap<Fingerprint, Arc<Reading>>,
+    old: HashMap<Fingerprint, Arc<Reading>>,
+    /// Bytes of the young ones.
+    held: usize,
+}
+
+/// Where the messages of one body lie.
+#[derive(Debug)]
+pub struct Reading {
+    /// Where the list starts, without which no place is what it was.
+    pub list: usize,
+    pub elements: Vec<Element>,
+    pub conversation: Conversation,
+    pub prefixes: Vec<Fingerprint>,
+}
+
+/// One element of a list: its bytes, and how many parts there are up to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Element {
+    pub span: Span,
+    pub bytes: u128,
+    pub parts: u32,
+}
+
+impl Known {
+    /// Holds about `bytes` at most.
+    pub fn new(bytes: usize) -> Self {
+        Known { seed: RandomState::new().hash_one(()), most: bytes / 2, shelf: Mutex::default() }
+    }
+
+    /// Names a conversation of `owner` by the prefix that it begins with.
+    pub fn key(owner: Fingerprint, format: &str, begins: Fingerprint) -> Fingerprint {
+        let mut hasher = Hasher::default();
+        hasher.piece(b'o', &owner.0);
+        hasher.piece(b'f', format.as_bytes());
+        hasher.piece(b'b', &begins.0);
+        hasher.finish()
+    }
+
+    pub fn get(&self, key: Fingerprint) -> Option<Arc<Reading>> {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = shelf.young.get(&key) {
+            return Some(found.clone());
+        }
+        let reading = shelf.old.remove(&key)?;
+        shelf.put(key, reading.clone(), self.most);
+        Some(reading)
+    }
+
+    pub fn put(&self, key: Fingerprint, reading: Reading) {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).put(key, Arc::new(reading), self.most);
+    }
+
+    pub fn hash(&self, bytes: &[u8]) -> u128 {
+        xxh3_128_with_seed(bytes, self.seed)
+    }
+}
+
+impl Shelf {
+    fn put(&mut self, key: Fingerprint, reading: Arc<Reading>, most: usize) {
+        self.held += reading.weight();
+        if let Some(before) = self.young.insert(key, reading) {
+            self.held -= before.weight();
+        }
+        if self.held > most {
+            self.old = std::mem::take(&mut self.young);
+            self.held = 0;
+        }
+    }
+}
+
+impl Reading {
+    /// How many of these elements lie in a body at the places where they lay, one after the other.
+    pub fn repeated(&self, known: &Known, body: &[u8]) -> usize {
+        let mut end = None;
+        let is_here = |element: &&Element| {
+            let follows = end.is_none_or(|end| comma(body, end) == Some(element.span.start as usize));
+            end = Some(element.span.end as usize);
+            follows && body.get(element.span.range()).is_some_and(|bytes| known.hash(bytes) == element.bytes)
+        };
+        self.elements.iter().take_while(is_here).count()
+    }
+
+    fn weight(&self) -> usize {
+        let conversation = &self.conversation;
+        size_of::<Self>()
+            + size_of_val(&self.elements[..])
+            + size_of_val(&self.prefixes[..])
+            + size_of_val(&conversation.messages[..])
+            + size_of_val(&conversation.blocks[..])
+            + size_of_val(&conversation.parts[..])
+    }
+}
+
+/// Where the element after the one that ends at `end` starts.
+fn comma(body: &[u8], end: usize) -> Option<usize> {
+    let at = super::json::space(body, end);
+    (body.get(at) == Some(&b',')).then(|| super::json::space(body, at + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Format, Request};
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn message() -> impl Strategy<Value = Value> {
+        let text = "(?s).{0,40}[\"\\\\\\n]{0,3}";
+        prop_oneof![
+            text.prop_map(|text| json!({"role": "user", "content": text})),
+            text.prop_map(
+                |text| json!({"role": "user", "content": [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]})
+            ),
+            text.prop_map(|text| json!({"role": "assistant", "content": text, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]})),
+            text.prop_map(
+                |text| json!({"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": text}, {"type": "image"}]})
+            ),
+            text.prop_map(|text| json!({"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": text}]}]})),
+            text.prop_map(|text| json!({"type": "function_call_output", "call_id": "c1", "output": text})),
+        ]
+    }
+
+    /// A body that is long enough to be remembered.
+    fn body(head: &str, name: &str, messages: &[Value]) -> Vec<u8> {
+        let pad = "x".repeat(WORTH);
+        format!("{{{head}\"{name}\": {} , \"pad\": \"{pad}\"}}", serde_json::to_string_pretty(messages).unwrap_or_default()).into_bytes()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_recognised_is_what_would_be_read(
+            messages in prop::collection::vec(message(), 3..10), new in prop::collection::vec(message(), 0..3),
+            at in 0usize..10, what in 0u8..5, shift in any::<bool>(), format in 0usize..3,
+        ) {
+            let format = Format::ALL[format];
+            let known = Known::new(1 << 20);
+            let read = |body: &[u8]| format!("{:?}", Request::read(format, body.to_vec().into()));
+            let again = |body: &[u8]| format!("{:?}", Request::read_after(format, body.to_vec().into(), Some((&known, Fingerprint::default()))));
+            let first = body("", format.list(), &messages);
+            prop_assert_eq!(again(&first), read(&first));
+            let mut grown = messages.clone();
+            let at = at % grown.len();
+            match what {
+                0 => grown[at] = json!({"role": "user", "content": "another"}),
+                1 => drop(grown.remove(at)),
+                2 => grown.truncate(at + 1),
+                _ => grown.extend(new),
+            }
+            let second = body(if shift { "\"a\": 1, " } else { "" }, format.list(), &grown);
+            prop_assert_eq!(again(&second), read(&second));
+            prop_assert_eq!(again(&first), read(&first));
+            prop_assert_eq!(again(&second), read(&second));
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_stays_within_its_bytes_and_is_nobody_elses() {
+        let known = Known::new(64 << 10);
+        let conversation = |n: usize| {
+            let messages: Vec<Value> = (0..40).map(|m| json!({"role": "user", "content": format!("{n} {m}")})).collect();
+            body("", "messages", &messages)
+        };
+        let held = |owner: u8, n: usize| {
+            let request = Request::read(Format::Chat, conversation(n).into()).unwrap();
+            known.get(Known::key(Fingerprint([owner; 16]), "chat", request.prefixes()[TELLING])).is_some()
+        };
+        for n in 0..100 {
+            Request::read_after(Format::Chat, conversation(n).into(), Some((&known, Fingerprint([1; 16])))).unwrap();
+        }
+        assert!(held(1, 99) && !held(2, 99) && !held(1, 0));
+        let shelf = known.shelf.lock().unwrap();
+        let bytes: usize = shelf.young.values().chain(shelf.old.values()).map(|reading| reading.weight()).sum();
+        assert!(bytes <= 80 << 10, "{bytes}");
+    }
+}
