@@ -88,7 +88,7 @@ fn the_request_itself_is_asked_first_and_from_outside_where_it_goes_on_working()
     check(riding(), &[says(GOOD)], &["ride"], Ok(&[]));
     let calls = Answer::Said(Said { finish: Some(Finish::Tool), calls_tool: true, ..Said::default() });
     check(riding(), &[calls.clone(), says(GOOD)], &["ride", "full"], Ok(&[]));
-    check(riding(), &[calls.clone()], &["ride", "full"], Err("calls_tool"));
+    check(riding(), std::slice::from_ref(&calls), &["ride", "full"], Err("calls_tool"));
     check(riding(), &[Answer::Failed(Failure::Rejected), says(GOOD)], &["ride", "full"], Ok(&[]));
     check(riding(), &[Answer::Failed(Failure::TooLong), says(GOOD)], &["ride", "full"], Ok(&[]));
     check(riding(), &[Answer::Failed(Failure::Unavailable)], &["ride"], Err("unavailable"));
