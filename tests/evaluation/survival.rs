@@ -5,6 +5,7 @@ use std::sync::Arc;
 use plimsoll::{
     compact::Rung,
     decide::{Decider, Policy, Steer},
+    tokens::Tokenizer,
     wire::Format,
 };
 
@@ -27,7 +28,7 @@ const TIGHT: f64 = 0.8;
 /// A survival this far under that of the first round is a cliff.
 const CLIFF: f64 = 0.1;
 
-/// Where conversations come from, and what is asked of those: of what binds at 20 and 30 %, and stale values at most at each budget, by round.
+/// Where conversations come from, and what is asked of those: the least share of what binds at 20 and 30 %, and the most stale values in all rounds.
 struct Source {
     name: &'static str,
     conversations: Vec<Conversation>,
@@ -39,8 +40,8 @@ pub fn run() -> Vec<String> {
     let sources = [
         Source { name: "templates", conversations: templates::conversations(5..7), binding: 1.0, stale: 0 },
         // Updates that share a word with what they replace are carried beside it, in order.
-        Source { name: "scenes", conversations: scenes::conversations(6..8), binding: 1.0, stale: 15 },
-        Source { name: "stories, held out", conversations: stories::conversations(4..5), binding: 0.99, stale: 4 },
+        Source { name: "scenes", conversations: scenes::conversations(6..8), binding: 1.0, stale: 4 },
+        Source { name: "stories, held out", conversations: stories::conversations(4..5), binding: 1.0, stale: 2 },
     ];
     sources.into_iter().flat_map(judge).collect()
 }
@@ -60,7 +61,9 @@ fn judge(source: Source) -> Vec<String> {
                 }
                 let call = request::call(&decider, Format::Chat, body, &policy, weight, Steer::Now);
                 let (sent, report) = request::sent(&decider, &call);
-                scores.round(talk, end, round, column, &Read::of(&sent, talk));
+                let read = Read::of(&sent, talk);
+                scores.round(talk, end, round, column, &read);
+                scores.notes[column].weigh(Tokenizer::Estimate.count(&read.notes), weight as usize);
                 scores.size[column].weigh(report.tokens.map_or(weight, |(_, after)| after) as usize, weight as usize);
             }
         }
@@ -119,7 +122,8 @@ pub struct Scores {
     binding: [[Share; ROUNDS]; 3],
     pairs: [Share; 3],
     stale: [Share; 3],
-    pub size: [Share; 3],
+    size: [Share; 3],
+    notes: [Share; 3],
 }
 
 impl Scores {
@@ -166,6 +170,7 @@ impl Scores {
             row("what binds", &|column| self.bound(column).percent()),
             row("distinct pairs held", &|column| self.pairs[column].percent()),
             row("stale values carried", &|column| format!("{} of {}", self.stale[column].kept, self.stale[column].all)),
+            row("size of the notes", &|column| self.notes[column].percent()),
             row("size of what is sent", &|column| self.size[column].percent()),
             row("cliff round", &|column| self.cliff(column).map_or("none".into(), |round| round.to_string())),
         ];
