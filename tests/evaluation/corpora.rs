@@ -20,7 +20,8 @@ use super::request::{self, Kind};
 use super::table::{Share, print};
 
 const TARGETS: [f64; 2] = [0.45, 0.20];
-const WAYS: [&str; 3] = ["plimsoll", "head and tail", "cleared"];
+/// The plain ways are given the size that the first comes to, and the last all of the target.
+const WAYS: [&str; 4] = ["plimsoll", "head and tail", "results cleared", "head and tail, whole"];
 const KINDS: [&str; 5] = ["error stacks", "paths", "commands", "numbers", "identifiers"];
 
 pub fn run() -> Vec<String> {
@@ -31,56 +32,42 @@ pub fn run() -> Vec<String> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     files.retain(|path| [".chat.json", ".anthropic.json"].iter().any(|end| path.to_string_lossy().ends_with(end)));
     files.sort();
-    let mut found = [[[Share::default(); WAYS.len()]; TARGETS.len()]; KINDS.len()];
-    let mut sizes = [[Share::default(); WAYS.len()]; TARGETS.len()];
-    let mut rows = Vec::new();
-    for path in &files {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let body = Bytes::from(std::fs::read(path).expect("a corpus reads"));
-        let texts = request::texts(&body);
-        let evidence = Evidence::of(&texts);
-        let size: usize = texts.iter().map(|(_, text)| count(text)).sum();
-        let mut errors = Vec::new();
-        for (t, target) in TARGETS.into_iter().enumerate() {
-            let most = (size as f64 * target) as usize;
-            let ways = [join(&compacted(&body, target)), ends(&join(&texts), most), join(&cleared(&texts, size, most))];
-            for (w, left) in ways.iter().enumerate() {
-                sizes[t][w].weigh(count(left), size);
-                let shares = evidence.in_text(left);
-                for (k, share) in shares.iter().enumerate() {
-                    found[k][t][w].weigh(share.kept, share.all);
-                }
-                errors.push(shares[0].percent());
-            }
-        }
-        rows.push((name, errors));
-    }
-    if rows.is_empty() {
+    if files.is_empty() {
         println!("\ncorpora: skipped, none at hand");
         return Vec::new();
     }
-    let columns: Vec<String> =
-        TARGETS.iter().flat_map(|target| WAYS.iter().map(move |way| format!("{way} {:.0}", 100.0 * target))).collect();
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    print("corpora: error stacks that are still to be read, by transcript, at 45 % and 20 %", &columns, &rows);
-    let cells = |shares: &[[Share; WAYS.len()]; TARGETS.len()]| shares.iter().flatten().map(|share| share.percent()).collect::<Vec<_>>();
-    let mut rows: Vec<(String, Vec<String>)> =
-        KINDS.iter().zip(&found).map(|(kind, shares)| (format!("{kind} ({})", shares[0][0].all), cells(shares))).collect();
-    rows.push(("size of what is left".into(), cells(&sizes)));
-    print("corpora: all of them", &columns, &rows);
-    missed(&found)
+    TARGETS.into_iter().flat_map(|target| judge(&files, target)).collect()
 }
 
-/// Of error stacks, more has to be left than by either of the plain ways.
-fn missed(found: &[[[Share; WAYS.len()]; TARGETS.len()]; KINDS.len()]) -> Vec<String> {
-    let mut missed = Vec::new();
-    for (target, ways) in TARGETS.iter().zip(&found[0]) {
-        let [ours, cut, cleared] = ways.map(Share::of_one);
-        if ours < cut || ours < cleared {
-            missed.push(format!("fewer error stacks than by plainer ways at {:.0} %", 100.0 * target));
+fn judge(files: &[PathBuf], target: f64) -> Vec<String> {
+    let mut found = [[Share::default(); WAYS.len()]; KINDS.len()];
+    let mut sizes = [Share::default(); WAYS.len()];
+    for path in files {
+        let body = Bytes::from(std::fs::read(path).expect("a corpus reads"));
+        let texts = request::texts(&body);
+        let size: usize = texts.iter().map(|(_, text)| count(text)).sum();
+        let ours = join(&compacted(&body, target));
+        let most = count(&ours);
+        let all = (size as f64 * target) as usize;
+        let whole = join(&texts);
+        let ways = [ends(&whole, most), join(&cleared(&texts, size, most)), ends(&whole, all)];
+        let evidence = Evidence::of(&texts);
+        for (way, left) in [ours].into_iter().chain(ways).enumerate() {
+            sizes[way].weigh(count(&left), size);
+            for (kind, share) in evidence.in_text(&left).iter().enumerate() {
+                found[kind][way].weigh(share.kept, share.all);
+            }
         }
     }
-    missed
+    let cells = |shares: &[Share; WAYS.len()]| shares.iter().map(|share| share.percent()).collect::<Vec<_>>();
+    let mut rows: Vec<(String, Vec<String>)> =
+        KINDS.iter().zip(&found).map(|(kind, shares)| (format!("{kind} ({})", shares[0].all), cells(shares))).collect();
+    rows.push(("size of what is left".into(), cells(&sizes)));
+    let title = format!("corpora: {} transcripts, what is still to be read after compaction to {:.0} %", files.len(), 100.0 * target);
+    print(&title, &WAYS, &rows);
+    let [ours, cut, cleared, _] = found[0].map(Share::of_one);
+    let plainer = ours < cut || ours < cleared;
+    plainer.then(|| format!("fewer error stacks at {:.0} % than by plainer ways of the same size", 100.0 * target)).into_iter().collect()
 }
 
 fn folder() -> Option<PathBuf> {
@@ -94,7 +81,8 @@ fn compacted(body: &Bytes, target: f64) -> Vec<(Kind, String)> {
     let format = Format::of_body(std::str::from_utf8(body).unwrap_or_default());
     let decider = Decider::new(64 << 20, 3600, 16 << 20);
     let mut policy = Policy::default();
-    policy.gates.preflight.safety = 1.0;
+    // One compaction of the whole, and none on the way there.
+    (policy.gates.preflight.enabled, policy.gates.hygiene.enabled, policy.gates.preflight.safety) = (false, false, 1.0);
     let policy = Arc::new(policy);
     let whole = request::call(&decider, format, body.clone(), &policy, u64::MAX / 4, Steer::Now);
     let weight = request::sent(&decider, &whole).1.tokens.map_or(0, |(before, _)| before);
@@ -159,7 +147,9 @@ static IDENTIFIER: LazyLock<Regex> = LazyLock::new(|| {
 });
 /// A frame of a stack, with file and line, in the spellings of Python, of JavaScript and Java, and of Rust, Go and Ruby.
 static FRAME: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r#"^\s+File "([^"]+)", line (\d+)|^\s+at .*?([^\s()/]+\.\w+):(\d+)(?::\d+)?\)?$|^\s+(?:at |from )?(\S+\.(?:rs|go|rb|cs)):(\d+)"#)
+    pattern(
+        r#"^\s+File "([^"]+)", line (\d+)|^\s+at .*?([^\s()/]+\.\w+):(\d+)(?::\d+)?\)?$|^\s+(?:at |from )?(\S+\.(?:rs|go|rb|cs)):(\d+)"#,
+    )
 });
 static MESSAGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[\w.:]*(?:Error|Exception|panic|Warning|Exit|Interrupt)\w*\b.*"));
 

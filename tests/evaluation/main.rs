@@ -33,12 +33,8 @@ Parts: survival, corpora, cache, summaries
 
 type Part = (&'static str, fn(&Arguments) -> Vec<String>);
 
-const PARTS: [Part; 4] = [
-    ("survival", |_| survival::run()),
-    ("corpora", |_| corpora::run()),
-    ("cache", |_| cache::run()),
-    ("summaries", summaries::run),
-];
+const PARTS: [Part; 4] =
+    [("survival", |_| survival::run()), ("corpora", |_| corpora::run()), ("cache", |_| cache::run()), ("summaries", summaries::run)];
 
 #[derive(Default)]
 pub struct Arguments {

@@ -1,1 +1,3 @@
-pub fn run(_: &super::Arguments) -> Vec<String> { Vec::new() }
+pub fn run(_: &super::Arguments) -> Vec<String> {
+    Vec::new()
+}

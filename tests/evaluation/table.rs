@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// Of a column, in characters.
+const WIDTH: usize = 22;
+
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     pub kept: usize,
@@ -50,7 +53,7 @@ impl<const COLUMNS: usize> Shares<COLUMNS> {
 }
 
 pub fn print(title: &str, columns: &[&str], rows: &[(String, Vec<String>)]) {
-    let cell = |text: &str| format!("{}{text}", " ".repeat(16usize.saturating_sub(text.chars().count())));
+    let cell = |text: &str| format!("{}{text}", " ".repeat(WIDTH.saturating_sub(text.chars().count())));
     println!("\n{title}\n{:<32}{}", "", columns.iter().map(|column| cell(column)).collect::<String>());
     for (name, cells) in rows {
         println!("{name:<32}{}", cells.iter().map(|text| cell(text)).collect::<String>());
