@@ -29,7 +29,7 @@ Parts: survival, corpora, cache, summaries
   --base URL           an OpenAI-compatible server, for the part `summaries`; its key is read from OPENAI_API_KEY
   --model NAME         the model that writes summaries
   --conversations N    how many conversations it is asked about [default: 9]
-  --window TOKENS      the model's window [default: by its name]";
+  --window TOKENS      the model's window [default: 32768]";
 
 type Part = (&'static str, fn(&Arguments) -> Vec<String>);
 

@@ -1,4 +1,7 @@
 //! A real model's summaries, held against what was planted: asked as the proxy asks, believed as the proxy believes.
+//!
+//! Here an epoch begins where the proxy would begin it, a little before the newest message; what is replaced after that stands in both versions, in order,
+//! and is counted as carried.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -24,6 +27,8 @@ const ROUNDS: usize = 5;
 const COLUMN: usize = 1;
 const CONVERSATIONS: usize = 9;
 const SECONDS: u32 = 600;
+/// Of a model of today, in tokens. The conversations are far smaller.
+const LEAST_WINDOW: u64 = 32_768;
 
 pub fn run(arguments: &Arguments) -> Vec<String> {
     let (Some(base), Some(model)) = (&arguments.base, &arguments.model) else {
@@ -67,7 +72,7 @@ fn policy(model: &str, window: Option<u64>) -> Policy {
     (gates.target, gates.preflight.threshold, gates.preflight.soft) = (0.85, 0.9, 0);
     gates.preflight.reserve = Reserve::Tokens(0);
     let knobs = &mut policy.compact.summarize;
-    (knobs.model, knobs.when, knobs.window) = (model.to_owned(), When::Request, window.unwrap_or(0));
+    (knobs.model, knobs.when, knobs.window) = (model.to_owned(), When::Request, window.unwrap_or(LEAST_WINDOW));
     // Any other base than the request's own: its window is that of the model.
     knobs.upstream = "http://summaries".into();
     policy

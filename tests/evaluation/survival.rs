@@ -10,7 +10,7 @@ use plimsoll::{
 };
 
 use super::conversation::{Conversation, Fact};
-use super::table::{Share, Shares, print};
+use super::table::{NOTHING, Share, Shares, print};
 use super::{request, scenes, stories, templates};
 
 const ROUNDS: usize = 5;
@@ -169,10 +169,17 @@ impl Scores {
         let rows = [
             row("what binds", &|column| self.bound(column).percent()),
             row("distinct pairs held", &|column| self.pairs[column].percent()),
-            row("stale values carried", &|column| format!("{} of {}", self.stale[column].kept, self.stale[column].all)),
+            row("stale values carried", &|column| match self.stale[column] {
+                Share { all: 0, .. } => NOTHING.into(),
+                Share { kept, all } => format!("{kept} of {all}"),
+            }),
             row("size of the notes", &|column| self.notes[column].percent()),
             row("size of what is sent", &|column| self.size[column].percent()),
-            row("cliff round", &|column| self.cliff(column).map_or("none".into(), |round| round.to_string())),
+            row("cliff round", &|column| match self.cliff(column) {
+                _ if self.bound(column).all == 0 => NOTHING.into(),
+                None => "none".into(),
+                Some(round) => round.to_string(),
+            }),
         ];
         print(&format!("{name}: in all"), &COLUMNS, &rows);
     }
@@ -197,6 +204,9 @@ impl Scores {
             let (bound, stale) = (self.bound(column), self.stale[column].kept);
             if bound.all < 50 || bound.of_one() < least {
                 missed.push(format!("{}: {} of what binds at {percent} %", source.name, bound.percent()));
+            }
+            if self.notes[column].of_one() > percent as f64 / 100.0 {
+                missed.push(format!("{}: notes of {} at {percent} %", source.name, self.notes[column].percent()));
             }
             if stale > source.stale {
                 missed.push(format!("{}: {stale} stale values at {percent} %", source.name));

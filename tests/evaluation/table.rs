@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 /// Of a column, in characters.
 const WIDTH: usize = 22;
+/// Stands where nothing was there to be counted.
+pub const NOTHING: &str = "–";
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
@@ -27,7 +29,7 @@ impl Share {
     }
 
     pub fn percent(self) -> String {
-        if self.all == 0 { "–".into() } else { format!("{:.1} %", 100.0 * self.of_one()) }
+        if self.all == 0 { NOTHING.into() } else { format!("{:.1} %", 100.0 * self.of_one()) }
     }
 }
 
@@ -52,10 +54,15 @@ impl<const COLUMNS: usize> Shares<COLUMNS> {
     }
 }
 
+/// Columns that hold nothing are left out.
 pub fn print(title: &str, columns: &[&str], rows: &[(String, Vec<String>)]) {
     let cell = |text: &str| format!("{}{text}", " ".repeat(WIDTH.saturating_sub(text.chars().count())));
-    println!("\n{title}\n{:<32}{}", "", columns.iter().map(|column| cell(column)).collect::<String>());
+    let line = |cells: &mut dyn Iterator<Item = &str>| -> String {
+        let holds = |column: &usize| rows.iter().any(|(_, cells)| cells.get(*column).is_some_and(|text| text != NOTHING));
+        cells.enumerate().filter(|(column, _)| holds(column)).map(|(_, text)| cell(text)).collect()
+    };
+    println!("\n{title}\n{:<32}{}", "", line(&mut columns.iter().copied()));
     for (name, cells) in rows {
-        println!("{name:<32}{}", cells.iter().map(|text| cell(text)).collect::<String>());
+        println!("{name:<32}{}", line(&mut cells.iter().map(String::as_str)));
     }
 }
