@@ -246,7 +246,7 @@ impl Decider {
         } else {
             self.harder(call, &course, &mut standing, &page);
         }
-        let worked_out = standing.epoch.as_ref().map(|epoch| epoch.worked_out(&course));
+        let worked_out = standing.epoch.as_ref().map(|epoch| self.work_out(epoch, &course, &standing, &page));
         let after = standing.sent.tokens + rest - worked_out.map_or(0, |worked_out| worked_out.slack);
         report.tokens = Some((standing.came.tokens + rest, after));
         let cap = clamp(request, &call.policy.compact, &limits, after);

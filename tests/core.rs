@@ -245,7 +245,9 @@ fn valid_a_turn_that_ends_in_results_bridges_nothing() {
     for format in Format::ALL {
         let call = call(format, render(format, &events, None), 8192);
         let (_, report) = send(&decider(), &call);
-        assert!(report.edited && report.cause.is_none(), "{format:?}: {report:?}");
+        assert!(report.cause.is_none(), "{format:?}: {report:?}");
+        // Items of the Responses format carry no text beside their calls, so there it fits.
+        assert!(report.edited || format == Format::Responses, "{format:?}: {report:?}");
     }
 }
 

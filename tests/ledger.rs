@@ -3,7 +3,7 @@
 mod support;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::Path,
     sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
@@ -12,8 +12,9 @@ use std::{
 use bytes::Bytes;
 use plimsoll::{
     budget::Window,
+    compact::summary::{Summarize, Summary},
     conversation::Fingerprint,
-    decide::{Call, Decider, Decision, Policy, Report, Rewrite, Steer, Ticket},
+    decide::{Call, Decider, Decision, Need, Policy, Report, Rewrite, Steer, Ticket},
     ledger::{Counted, Ledger, Store, disk::Disk, redis::Redis, seal::Seal},
     wire::{Format, Request},
 };
@@ -62,13 +63,14 @@ type Change = fn(Vec<u8>) -> Option<Vec<u8>>;
 /// A store in memory that gives back what it was given, or something else, of the sealed bytes.
 struct Shelf {
     values: Mutex<HashMap<Fingerprint, Vec<u8>>>,
+    claims: Mutex<HashSet<Fingerprint>>,
     change: Change,
     seal: Seal,
 }
 
 impl Shelf {
     fn new(change: Change) -> Arc<Shelf> {
-        Arc::new(Shelf { values: Mutex::default(), change, seal: Seal::new(None) })
+        Arc::new(Shelf { values: Mutex::default(), claims: Mutex::default(), change, seal: Seal::new(None) })
     }
 }
 
@@ -81,8 +83,8 @@ impl Store for Shelf {
         let sealed = self.seal.seal(key, &value).unwrap();
         self.values.lock().unwrap().insert(key, sealed);
     }
-    fn claim(&self, _: Fingerprint, _: u64) -> bool {
-        true
+    fn claim(&self, key: Fingerprint, _: u64) -> bool {
+        self.claims.lock().unwrap().insert(key)
     }
     fn answers(&self) -> bool {
         true
@@ -114,6 +116,33 @@ fn stable_what_one_replica_decided_another_finds_and_sends() {
     assert!(found(&first)[1] > 3 && found(&second)[1] > 3, "{:?} {:?}", found(&first), found(&second));
     let text: Vec<u8> = shelf.values.lock().unwrap().keys().flat_map(|key| key.0).collect();
     assert!(!text.windows(7).any(|seven| seven == b"compute"), "keys are hashes");
+}
+
+/// One replica summarises a prefix, and all of them send the summary.
+#[test]
+fn once_a_prefix_is_summarised_by_one_replica_for_all() {
+    let summarize = Summarize { model: "cheap".into(), ..Summarize::default() };
+    let mut policy = Policy::default();
+    policy.compact.summarize = summarize;
+    let policy = Arc::new(policy);
+    let shelf = Shelf::new(Some);
+    let replicas = [decider(Some(shelf.clone())), decider(Some(shelf.clone()))];
+    let (mut begun, mut sent) = (0, 0);
+    for turns in 1..=LONG {
+        let call = Call { policy: policy.clone(), ..call("one", turns) };
+        for replica in &replicas {
+            if let Some(Need::Begin(job)) = replica.summary(&call) {
+                begun += 1;
+                let summary = Summary { text: format!("Summary {begun} of what was done."), generation: 1, ..Summary::default() };
+                replica.summarized(job.claim, Some(summary), 1, 1);
+            }
+        }
+        let [one, other] = [0, 1].map(|n: usize| send(&replicas[n], &call).0);
+        assert!(one == other, "turn {turns}");
+        sent += usize::from(one.windows(11).any(|text| text == b"of what was"));
+    }
+    let claims = shelf.claims.lock().unwrap().len();
+    assert!(sent > 0 && begun > 0 && begun == claims, "{sent} {begun} {claims}");
 }
 
 #[test]

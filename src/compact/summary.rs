@@ -34,9 +34,10 @@ use super::View;
 use super::digest::Voice;
 use super::passages;
 use crate::conversation::Role;
+use serde::{Deserialize, Serialize};
 
 /// What stands for a prefix of a conversation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     pub text: String,
     /// How many summaries went into it one after the other, from 1.
@@ -44,6 +45,7 @@ pub struct Summary {
     /// Messages that it stands for.
     pub messages: usize,
     /// Faults that were put right.
+    #[serde(skip)]
     pub mended: Vec<&'static str>,
 }
 

@@ -5,8 +5,9 @@
 
 use super::{Call, Decider, Measured, Mode, Steer, VERSION, base, cannot_be_due};
 use crate::budget::{Limits, Trigger, load::Scale, models};
+use crate::compact::schedule::{Course, Epoch, Recall, Standing, WorkedOut};
 use crate::compact::summary::{Brief, Known, Measures, Pipeline, Shelf, Summary, Template, When, prepare};
-use crate::compact::{Goal, View, schedule::Course, schedule::Epoch};
+use crate::compact::{Goal, View};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::wire::{Edit, Ride};
 use std::sync::Arc;
@@ -35,6 +36,18 @@ pub struct Claim {
     prefix: Fingerprint,
     shelf: Fingerprint,
 }
+
+impl Claim {
+    /// Names it in a store that replicas share.
+    fn key(&self) -> Fingerprint {
+        self.shelf.then(self.prefix)
+    }
+}
+
+/// How long a summary that another replica makes is left to it, in seconds: longer than a call may take.
+const ELSEWHERE: u64 = 300;
+/// So many prefixes are looked up in a store, the longest ones.
+const LOOKED_UP: usize = 256;
 
 /// Bounds of the lead, in tokens (Oh-My-Pi), and how much of a small window it may take.
 const LEAD: (u64, u64) = (8_192, 32_000);
@@ -97,9 +110,15 @@ impl Decider {
             return urgent.then_some(Need::Await(Claim { prefix, shelf: shelf.base }));
         }
         let knobs = &call.policy.compact.summarize;
+        let claim = Claim { prefix, shelf: shelf.base };
+        if self.ledger.store().is_some_and(|store| !store.claim(claim.key(), ELSEWHERE)) {
+            // Another replica makes it, and puts it where all find it.
+            shelf.fail(prefix, call.now + ELSEWHERE);
+            return urgent.then_some(Need::Await(claim));
+        }
+        self.fetch(&shelf, &prefixes[..=epoch.gone]);
         let pipeline = Pipeline::new(brief(call, course, epoch, sent, &shelf));
         let model = knobs.model(course.request.model()).to_owned();
-        let claim = Claim { prefix, shelf: shelf.base };
         Some(Need::Begin(Box::new(Job { pipeline, urgent, model, claim })))
     }
 
@@ -107,8 +126,41 @@ impl Decider {
     pub fn summarized(&self, claim: Claim, summary: Option<Summary>, now: u64, again: u64) {
         let shelf = Shelf { candidates: &self.summaries, base: claim.shelf, epochs: claim.shelf, now };
         match summary {
-            Some(summary) => shelf.keep(claim.prefix, summary),
+            Some(summary) => {
+                if let Some(store) = self.ledger.store() {
+                    store.put(claim.key(), postcard::to_stdvec(&summary).unwrap_or_default());
+                }
+                shelf.keep(claim.prefix, summary);
+            }
             None => shelf.fail(claim.prefix, again),
+        }
+    }
+
+    /// The edits of an epoch. Where the first request under it decides what they are, other replicas are told at once.
+    pub(super) fn work_out<'e>(&self, epoch: &'e Epoch, course: &Course, standing: &Standing, page: &impl Recall) -> &'e WorkedOut {
+        let Some(shelf) = course.shelf.filter(|_| self.ledger.store().is_some() && !epoch.is_worked_out()) else {
+            return epoch.worked_out(course);
+        };
+        if !shelf.is_settled(course.prefixes[epoch.covers]) {
+            self.fetch(&shelf, &course.prefixes[..=epoch.gone]);
+        }
+        let worked_out = epoch.worked_out(course);
+        if epoch.covers == course.request.conversation.messages.len() {
+            page.remember(course.prefixes[epoch.covers], standing);
+        }
+        worked_out
+    }
+
+    /// Takes over the longest summary of these prefixes that another replica made, where none as long is here.
+    fn fetch(&self, shelf: &Shelf, prefixes: &[Fingerprint]) {
+        let Some(store) = self.ledger.store() else { return };
+        let here = shelf.longest(prefixes).map_or(0, |(messages, _)| messages);
+        let asked = &prefixes[prefixes.len().saturating_sub(LOOKED_UP).max(here + 1).min(prefixes.len())..];
+        let keys: Vec<Fingerprint> = asked.iter().map(|prefix| Claim { prefix: *prefix, shelf: shelf.base }.key()).collect();
+        let found =
+            asked.iter().zip(store.get(&keys)).rev().find_map(|(prefix, value)| Some((*prefix, postcard::from_bytes(&value?).ok()?)));
+        if let Some((prefix, summary)) = found {
+            shelf.keep(prefix, summary);
         }
     }
 
