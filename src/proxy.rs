@@ -248,8 +248,10 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
                 second
             }
             Verdict::Pass(_) => first,
-            Verdict::Refused(second, _) => {
-                if matches!(second.head.status.as_u16(), 400 | 422) {
+            Verdict::Refused(second, refusal) => {
+                let status = second.head.status.as_u16();
+                // Still too long says nothing against the edits.
+                if matches!(status, 400 | 422) && !is_overflow(&refusal, status, reply) {
                     proxy.decide.quarantine(ticket);
                 }
                 first

@@ -305,6 +305,34 @@ async fn upgrades_are_tunnelled_except_on_chat_paths() {
     assert_eq!(upstream.seen().len(), 2);
 }
 
+/// Java's client offers HTTP/2 with its first request, and takes it well when nobody takes that up.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_of_another_protocol_ends_here_and_the_request_goes_on() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy(&upstream).await;
+    let offer = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
+    for path in [CHAT, "/v1/embeddings"] {
+        let request = format!("POST {path} HTTP/1.1\r\nHost: h\r\n{offer}Content-Length: {}\r\n\r\n{HELLO}", HELLO.len());
+        let got = ask(proxy.address, request).await;
+        assert_eq!((got.status(), got.text()), (200, "{}"), "{path}");
+    }
+    for seen in upstream.seen() {
+        assert_eq!(seen.body, HELLO.as_bytes());
+        assert!(["upgrade", "http2-settings"].iter().all(|name| seen.header(name).is_none()), "{seen:?}");
+    }
+}
+
+/// To drop the name of a coding would change what the body is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_coding_besides_chunked_is_refused() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy(&upstream).await;
+    let request = format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
+    let got = ask(proxy.address, request).await;
+    assert_eq!((got.status(), got.json()["error"]["type"].as_str()), (400, Some("invalid_request_error")));
+    assert!(upstream.seen().is_empty());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_that_upstream_refuses_is_an_answer_like_any_other() {
     let upstream = Upstream::new(|_, _| answer("403 Forbidden", "", "no")).await;

@@ -43,6 +43,9 @@ impl Call {
         let (route, rest) = routes.of(path, &request.headers);
         let format = route.format.of(path).or_else(|| Format::of_path(path));
         let refused = |error: Error| (error, format);
+        if headers::is_coded(&request.headers) {
+            return Err(refused(Error::Malformed));
+        }
         let admitted = access.admit(&request.headers, key).map_err(refused)?;
         let steer = Steer::of(&request.headers);
         // A body under a SigV4 signature cannot be changed by anybody.

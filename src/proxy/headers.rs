@@ -81,9 +81,16 @@ pub fn keep_upgrade(from: &HeaderMap, to: &mut HeaderMap) {
     }
 }
 
-/// Whether the sender wants another protocol on this connection.
+/// Whether the sender wants to speak WebSocket on this connection. Other offers (Java's client makes one for HTTP/2 with every first request) are
+/// not taken up, as anybody may leave them: they end here, and the request is a request.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
-    headers.contains_key(UPGRADE) && tokens(headers).any(|token| token.eq_ignore_ascii_case("upgrade"))
+    let is_websocket = |token: &str| token.eq_ignore_ascii_case("websocket");
+    list(headers, &UPGRADE).any(is_websocket) && tokens(headers).any(|token| token.eq_ignore_ascii_case("upgrade"))
+}
+
+/// Whether the body comes in a transfer coding besides `chunked`: to undo that is not ours, and to drop its name would change what the body is.
+pub fn is_coded(headers: &HeaderMap) -> bool {
+    list(headers, &TRANSFER_ENCODING).any(|coding| !coding.eq_ignore_ascii_case("chunked"))
 }
 
 /// Headers that are about one connection only. `Trailer` announces what comes after a chunked body and goes with it.
@@ -99,7 +106,11 @@ fn describes_body(name: &HeaderName) -> bool {
 }
 
 fn tokens(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim)
+    list(headers, &CONNECTION)
+}
+
+fn list<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim)
 }
 
 /// Names that `Connection` makes hop-by-hop. Framing and the target are not the sender's to drop that way.
@@ -187,5 +198,6 @@ mod tests {
         assert!(is_upgrade(&map(&[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")])));
         assert!(!is_upgrade(&map(&[("connection", "keep-alive"), ("upgrade", "h2c")])));
         assert!(!is_upgrade(&map(&[("connection", "upgrade")])));
+        assert!(!is_upgrade(&map(&[("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c")])));
     }
 }
