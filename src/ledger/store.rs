@@ -12,6 +12,7 @@ use crate::compact::schedule::{Epoch, Standing};
 use crate::conversation::{Fingerprint, Hasher};
 
 /// Changes when what is stored can no longer be read as it was.
+#[cfg(feature = "proxy")]
 pub const VERSION: u32 = 1;
 
 /// Values by fingerprint. Nothing in here fails: what cannot be had is not there.

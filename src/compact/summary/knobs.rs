@@ -21,7 +21,7 @@ pub struct Summarize {
     pub window: u64,
     /// A built-in template, or a file of that name.
     pub template: String,
-    /// More to say to the model, up to [`MOST_INSTRUCTIONS`] characters.
+    /// More to say to the model, up to 800 characters.
     pub instructions: String,
     pub identifiers: Policy,
     pub when: When,
