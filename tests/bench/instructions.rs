@@ -1,7 +1,7 @@
 //! Instructions instead of seconds: the same on a busy machine, and compared with those that were committed.
 //!
 //! `cargo test --bench proxy -- instructions` runs each kind of work under callgrind, and fails where one takes over 5 % more than
-//! `instructions.txt` says; `--update` writes that file. It holds for the profile that tests are built with.
+//! `instructions.txt` says; `--update` writes that file, and where it is missing nothing is compared. It holds for the profile that tests are built with.
 
 use std::{fs, path::Path, process::Command};
 
