@@ -43,6 +43,7 @@ use crate::config::{Base, Connection, Http2, Problem};
 
 type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 type Socket = TokioIo<Listening>;
+type Multiplexed = http2::Connection<TokioIo<Stream>, Payload, TokioExecutor>;
 
 pub struct Pool {
     pub base: Base,
@@ -323,9 +324,10 @@ impl AsyncWrite for Listening {
 /// An HTTP/2 connection.
 struct Shared {
     sender: http2::SendRequest<Payload>,
+    /// Asked for how many streams upstream allows at once; polled by a task of its own. Nothing once it has ended: as long as it is there, requests
+    /// wait for it.
+    connection: Arc<Mutex<Option<Multiplexed>>>,
     streams: Arc<AtomicUsize>,
-    /// How many streams upstream allows at once.
-    limit: Arc<AtomicUsize>,
     used: bool,
     opened_at: Instant,
     used_at: Instant,
@@ -350,21 +352,27 @@ impl Shared {
         builder.timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30))).keep_alive_timeout(Duration::from_secs(20));
         // Windows large enough that an upload or answer of megabytes is not held up by round trips.
         builder.initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
-        let (sender, mut connection) = builder.handshake::<_, Payload>(TokioIo::new(stream)).await.map_err(|_| Error::Unreachable)?;
-        let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
-        let told = limit.clone();
+        // Until upstream has said how many streams it allows, one: a stream too many waits unseen for another to end.
+        builder.initial_max_send_streams(1);
+        let (sender, connection) = builder.handshake::<_, Payload>(TokioIo::new(stream)).await.map_err(|_| Error::Unreachable)?;
+        let connection = Arc::new(Mutex::new(Some(connection)));
+        let polled = connection.clone();
         tokio::spawn(poll_fn(move |cx| {
-            let end = Pin::new(&mut connection).poll(cx);
-            told.store(connection.current_max_send_streams(), Ordering::Relaxed);
-            end.map(drop)
+            let mut connection = lock(&polled);
+            let end = connection.as_mut().map_or(Poll::Ready(()), |connection| Pin::new(connection).poll(cx).map(drop));
+            if end.is_ready() {
+                *connection = None;
+            }
+            end
         }));
         let now = Instant::now();
-        Ok(Shared { sender, streams: Arc::default(), limit, used: false, opened_at: now, used_at: now })
+        Ok(Shared { sender, connection, streams: Arc::default(), used: false, opened_at: now, used_at: now })
     }
 
     /// A place, unless all that upstream allows are taken: answers last minutes, a request must not wait for one to end.
     fn place(&mut self) -> Option<Place> {
-        if self.streams.load(Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed) {
+        let most = lock(&self.connection).as_ref().map_or(0, Multiplexed::current_max_send_streams);
+        if self.streams.load(Ordering::Relaxed) >= most {
             return None;
         }
         self.streams.fetch_add(1, Ordering::Relaxed);
