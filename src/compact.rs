@@ -21,7 +21,7 @@ mod view;
 
 pub use knobs::{Knobs, Rung};
 pub use protect::Zones;
-pub use view::View;
+pub use view::{Cleared, View};
 
 use crate::budget::{Limits, Load, load::Scale};
 use crate::wire::{Edit, Request};
@@ -45,6 +45,7 @@ pub struct Goal {
 /// What a ladder came to.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// None for a draft.
     pub edits: Vec<Edit>,
     /// What the messages weigh then, without system prompt and tools.
     pub load: Load,
@@ -52,8 +53,7 @@ pub struct Outcome {
     pub slack: u64,
     /// The rungs that changed something, in order.
     pub rungs: Vec<&'static str>,
-    /// Messages up to the last one that is gone.
-    pub gone: usize,
+    pub cleared: Cleared,
     /// The notes hold a model's summary.
     pub summarized: bool,
 }
@@ -93,9 +93,9 @@ impl Goal {
     }
 }
 
-/// Runs the plan over the first `end` messages. `weights` are their tokens, `rest` those of everything outside of the list.
-pub fn run(request: &Request, end: usize, weights: &[u64], rest: u64, scale: &Scale, goal: &Goal, knobs: &Knobs) -> Outcome {
-    ladder(View::new(request, end, weights, rest, scale), goal, knobs)
+/// Runs the plan over a whole conversation. `weights` are the tokens of its messages, `rest` those of everything outside of the list.
+pub fn run(request: &Request, weights: &[u64], rest: u64, scale: &Scale, goal: &Goal, knobs: &Knobs) -> Outcome {
+    ladder(View::new(request, Cleared::default(), weights.len(), &|message| weights[message], rest, scale), goal, knobs)
 }
 
 /// Runs the plan over a view.
@@ -128,6 +128,7 @@ fn ladder(mut view: View, goal: &Goal, knobs: &Knobs) -> Outcome {
         }
     }
     let load = Load { tokens: view.tokens() - rest, bytes: view.bytes(), media: view.media(), messages: view.kept() };
-    let gone = (0..view.messages().len()).rev().find(|&message| view.is_dropped(message)).map_or(0, |last| last + 1);
-    Outcome { slack: view.slack(), summarized: view.summarized, edits: view.into_edits(), load, rungs, gone }
+    let (cleared, slack, summarized) = (view.cleared(), view.slack(), view.summarized);
+    let edits = if goal.draft { Vec::new() } else { view.into_edits() };
+    Outcome { edits, load, slack, rungs, cleared, summarized }
 }

@@ -90,7 +90,7 @@ impl Explain {
         };
         let limits = Gates::default().limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
         let goal = Goal::of(limits);
-        let outcome = run(&request, weights.len(), &weights, rest, &scale, &goal, &Knobs::default());
+        let outcome = run(&request, &weights, rest, &scale, &goal, &Knobs::default());
         let account = Account {
             rows: rows(&request, &weights),
             steps: steps(&request, &weights, rest, &scale, &goal, &outcome),
@@ -217,7 +217,7 @@ fn steps(request: &Request, weights: &[u64], rest: u64, scale: &Scale, goal: &Go
         .filter(|rung| *rung != Rung::Summarize)
         .map(|rung| {
             let alone = Knobs { plan: vec![rung], ..Knobs::default() };
-            let outcome = run(request, weights.len(), weights, rest, scale, goal, &alone);
+            let outcome = run(request, weights, rest, scale, goal, &alone);
             Step { rung: rung.name(), saves: came.saturating_sub(outcome.load.tokens), acts: whole.rungs.contains(&rung.name()) }
         })
         .collect()

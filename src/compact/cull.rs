@@ -3,9 +3,17 @@
 
 use super::{View, Zones};
 use crate::conversation::{Kind, Role};
+use std::sync::LazyLock;
 
 /// Words that alone make no statement, in the languages people thank in; one a line.
 const FILLER: &str = include_str!("filler.txt");
+
+/// Longest first, so that "thank you very much" is not "thank you" and something more.
+static PHRASES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut phrases: Vec<&str> = FILLER.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    phrases.sort_by_key(|phrase| std::cmp::Reverse(phrase.len()));
+    phrases
+});
 
 /// Longer than this nobody is only being polite, in characters.
 const LONGEST: usize = 80;
@@ -48,11 +56,8 @@ pub fn is_filler(text: &str) -> bool {
     }
     let plain: String = text.to_lowercase().chars().map(|c| if c.is_alphanumeric() || c == '\'' { c } else { ' ' }).collect();
     let mut rest = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Longest phrases first, so that "thank you very much" is not "thank you" and something more.
-    let mut phrases: Vec<&str> = FILLER.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-    phrases.sort_by_key(|phrase| std::cmp::Reverse(phrase.len()));
     while !rest.is_empty() {
-        let Some(phrase) = phrases
+        let Some(phrase) = PHRASES
             .iter()
             .find(|phrase| rest.starts_with(**phrase) && rest[phrase.len()..].chars().next().is_none_or(|c| c == ' ' || !c.is_ascii()))
         else {

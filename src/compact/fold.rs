@@ -63,7 +63,7 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
         }
     }
     if notes && !covered.is_empty() {
-        leave_notes(view, zones, first, &covered, goal, knobs);
+        leave_notes(view, zones, first, covered, goal, knobs);
     }
 }
 
@@ -102,7 +102,7 @@ fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u6
     }
 }
 
-fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage], goal: &Goal, knobs: &Knobs) {
+fn leave_notes<'a>(view: &mut View<'a>, zones: &Zones, first: usize, mut covered: Vec<Passage<'a>>, goal: &Goal, knobs: &Knobs) {
     let place = zones.opener.or_else(|| {
         (first..view.messages().len()).find(|&message| !view.is_dropped(message) && view.messages()[message].role != Role::System)
     });
@@ -119,12 +119,14 @@ fn leave_notes(view: &mut View, zones: &Zones, first: usize, covered: &[Passage]
     if goal.draft {
         return view.add_notes(place, None, budget);
     }
+    covered.extend(passages::all(&view.gone()));
+    covered.sort_by_key(|passage| passage.place);
     let mut kept = Vec::new();
     for message in (0..view.messages().len()).filter(|&message| !view.is_dropped(message)) {
         passages::of(view, message, &mut kept);
     }
     let count = |text: &str| view.count(text) as usize;
-    let scope = Scope { covered, kept: &kept };
+    let scope = Scope { covered: &covered, kept: &kept };
     let (notes, summarized) = match view.summary {
         Some(summary) => summary::notes(summary, &scope, budget as usize, &count),
         None => (write(&scope, budget as usize, &count).text, false),

@@ -4,6 +4,15 @@ use super::View;
 use super::digest::{Passage, Voice};
 use crate::conversation::{Kind, Role};
 
+/// The passages of a view, in order.
+pub fn all<'a>(view: &View<'a>) -> Vec<Passage<'a>> {
+    let mut out = Vec::new();
+    for message in 0..view.messages().len() {
+        of(view, message, &mut out);
+    }
+    out
+}
+
 /// The passages of a message.
 pub fn of<'a>(view: &View<'a>, message: usize, out: &mut Vec<Passage<'a>>) {
     let body = view.body();
@@ -16,10 +25,10 @@ pub fn of<'a>(view: &View<'a>, message: usize, out: &mut Vec<Passage<'a>>) {
                     Role::Assistant => Voice::Assistant,
                     _ => continue,
                 };
-                out.push(Passage { place: message, voice, call_id: "", text: view.said(*text) });
+                out.push(Passage { place: view.place(message), voice, call_id: "", text: view.said(*text) });
             }
             Kind::Call(call) => out.push(Passage {
-                place: message,
+                place: view.place(message),
                 voice: Voice::Call { tool: call.tool.of(body) },
                 call_id: call.id.of(body),
                 text: view.arguments(call),
@@ -27,7 +36,7 @@ pub fn of<'a>(view: &View<'a>, message: usize, out: &mut Vec<Passage<'a>>) {
             Kind::Result(outcome) => {
                 let tool = view.call_of(message, outcome).map_or("", |(call, _)| call.tool.of(body));
                 out.push(Passage {
-                    place: message,
+                    place: view.place(message),
                     voice: Voice::Result { tool, failed: outcome.failed },
                     call_id: outcome.id.of(body),
                     text: view.output(outcome),

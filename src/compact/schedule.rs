@@ -7,7 +7,7 @@
 mod stored;
 
 use super::summary::{Shelf, Summary};
-use super::{Goal, Knobs, Outcome, Rung, View, ladder};
+use super::{Cleared, Goal, Knobs, Outcome, Rung, View, ladder};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
 use crate::conversation::{Fingerprint, Kind, PartKind, Role, is_cut};
 use crate::wire::{Edit, Request};
@@ -20,9 +20,9 @@ pub struct Epoch {
     /// Counts up within the conversation, from 1.
     pub number: u32,
     pub covers: usize,
-    /// Messages up to the last one that is gone, and those of the epoch before.
-    pub gone: usize,
-    pub gone_before: usize,
+    /// What is gone, and what was under the epoch before.
+    pub cleared: Cleared,
+    pub cleared_before: Cleared,
     #[serde(with = "stored::rungs")]
     rungs: Vec<&'static str>,
     pub trigger: Trigger,
@@ -47,10 +47,11 @@ impl Epoch {
     /// The edits, worked out when they are first wanted: most epochs of a replay are over before anybody would send them.
     pub fn worked_out(&self, course: &Course) -> &WorkedOut {
         self.worked_out.get_or_init(|| {
-            let shelf = course.shelf.filter(|_| self.gone > 0);
-            let chosen = shelf.and_then(|shelf| shelf.settle(course.prefixes[self.covers], &course.prefixes[..=self.gone]));
+            let shelf = course.shelf.filter(|_| self.cleared.upto > 0);
+            let chosen = shelf.and_then(|shelf| shelf.settle(course.prefixes[self.covers], &course.prefixes[..=self.cleared.upto]));
             let summary = chosen.as_ref().map(|(_, summary)| &**summary);
-            let Outcome { edits, slack, summarized, .. } = course.run(self.covers, &Goal { draft: false, ..self.goal }, summary);
+            let Outcome { edits, slack, summarized, .. } =
+                course.run(&self.cleared_before, self.covers, &Goal { draft: false, ..self.goal }, summary);
             WorkedOut { edits, slack, summarized }
         })
     }
@@ -72,7 +73,8 @@ impl Epoch {
 
     /// Bytes held, for bounding what is remembered.
     pub fn weight(&self) -> usize {
-        size_of::<Self>() + self.worked_out.get().map_or(0, |worked_out| worked_out.edits.iter().map(|edit| edit.change.weight()).sum())
+        let kept = size_of::<usize>() * (self.cleared.kept.len() + self.cleared_before.kept.len());
+        size_of::<Self>() + kept + self.worked_out.get().map_or(0, |worked_out| worked_out.edits.iter().map(|edit| edit.change.weight()).sum())
     }
 }
 
@@ -161,7 +163,8 @@ impl Course<'_> {
     /// Begins an epoch at `end`, or remembers that none would help. Returns whether one began.
     pub fn compact(&self, standing: &mut Standing, end: usize, trigger: Trigger, goal: &Goal) -> bool {
         let goal = &Goal { draft: end < self.request.lasting() || self.shelf.is_some(), ..*goal };
-        let outcome = self.run(end, goal, None);
+        let cleared_before = standing.epoch.as_ref().map_or_else(Cleared::default, |epoch| epoch.cleared.clone());
+        let outcome = self.run(&cleared_before, end, goal, None);
         let reclaim = ((self.limits.window as f64 * self.knobs.min_reclaim) as u64).max(self.knobs.min_reclaim_tokens);
         let lighter = outcome.load.tokens + reclaim <= standing.sent.tokens;
         let elsewhere = outcome.load.tokens <= standing.sent.tokens
@@ -171,26 +174,26 @@ impl Course<'_> {
                 || (trigger == Trigger::Bytes && elsewhere)
                 || (trigger == Trigger::Manual && outcome.load.tokens < standing.sent.tokens))
         {
-            standing.futile_until = standing.sent.tokens + self.rest + reclaim.max(1);
+            // The more there is that cannot be compacted, the more has to come before it is tried again.
+            let weight = standing.sent.tokens + self.rest;
+            standing.futile_until = weight + reclaim.max(weight / 16).max(1);
             return false;
         }
         let number = standing.epoch.as_ref().map_or(0, |epoch| epoch.number) + 1;
-        let gone_before = standing.epoch.as_ref().map_or(0, |epoch| epoch.gone);
-        let Outcome { edits, slack, rungs, gone, .. } = outcome;
+        let Outcome { edits, slack, rungs, cleared, .. } = outcome;
         let worked_out = OnceLock::new();
         if !goal.draft {
             worked_out.get_or_init(|| WorkedOut { edits, slack, summarized: false });
         }
         let stored = OnceLock::new();
-        standing.epoch = Some(Arc::new(Epoch { number, covers: end, gone, gone_before, rungs, trigger, goal: *goal, worked_out, stored }));
+        standing.epoch = Some(Arc::new(Epoch { number, covers: end, cleared, cleared_before, rungs, trigger, goal: *goal, worked_out, stored }));
         standing.sent = outcome.load;
         standing.futile_until = 0;
         true
     }
 
-    fn run(&self, end: usize, goal: &Goal, summary: Option<&Summary>) -> Outcome {
-        let weights: Vec<u64> = (0..end).map(|message| (self.weigh)(message)).collect();
-        let mut view = View::new(self.request, end, &weights, self.rest, self.scale);
+    fn run(&self, cleared: &Cleared, end: usize, goal: &Goal, summary: Option<&Summary>) -> Outcome {
+        let mut view = View::new(self.request, cleared.clone(), end, self.weigh, self.rest, self.scale);
         view.summary = summary;
         ladder(view, goal, self.knobs)
     }

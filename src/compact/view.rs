@@ -1,18 +1,45 @@
-//! The conversation as it would be sent: what came, with the changes proposed so far, and what that weighs.
+//! The conversation as it would be sent: what came, without what earlier compactions took away, with the changes proposed so far, and what that weighs.
 
 use super::summary::Summary;
 use crate::budget::load::Scale;
 use crate::conversation::{Block, Call, Conversation, Form, Kind, Message, Outcome, PartKind, Span, Turns};
 use crate::wire::{Change, Edit, Format, Request, json};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// What compactions have taken away for good: of the first `upto` messages all but `kept`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Cleared {
+    pub upto: usize,
+    pub kept: Vec<usize>,
+}
+
+impl Cleared {
+    /// The messages before `end` that are still there.
+    pub fn left(&self, end: usize) -> Vec<usize> {
+        self.kept.iter().copied().chain(self.upto..end).collect()
+    }
+
+    /// Those that are not, as what is cleared when they are all there is.
+    pub fn inverse(&self) -> Cleared {
+        let mut kept = self.kept.iter().copied().peekable();
+        Cleared { upto: self.upto, kept: (0..self.upto).filter(|place| kept.next_if_eq(place).is_none()).collect() }
+    }
+}
 
 pub struct View<'a> {
     pub request: &'a Request,
     pub turns: Turns,
     scale: &'a Scale,
-    came: &'a [u64],
+    end: usize,
+    cleared: Cleared,
+    /// Where the messages stand in the conversation. Everywhere else a message is an index into these: those that earlier compactions took away are
+    /// not here, so what a compaction costs does not grow with them.
+    places: Vec<usize>,
+    messages: Vec<&'a Message>,
+    came: Vec<u64>,
     now: Vec<u64>,
     changes: Vec<Vec<Change>>,
     tokens: u64,
@@ -29,10 +56,20 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub fn new(request: &'a Request, end: usize, weights: &'a [u64], rest: u64, scale: &'a Scale) -> Self {
+    /// The first `end` messages, without those that are `cleared`, with their tokens as `weigh` tells them.
+    pub fn new(
+        request: &'a Request,
+        cleared: Cleared,
+        end: usize,
+        weigh: &dyn Fn(usize) -> u64,
+        rest: u64,
+        scale: &'a Scale,
+    ) -> Self {
+        let places = cleared.left(end);
         let conversation = &request.conversation;
-        let end = end.min(conversation.messages.len()).min(weights.len());
-        let (body, messages) = (request.text(), &conversation.messages[..end]);
+        let body = request.text();
+        let messages: Vec<&Message> = places.iter().map(|&place| &conversation.messages[place]).collect();
+        let came: Vec<u64> = places.iter().map(|&place| weigh(place)).collect();
         let mut callers: HashMap<&str, Vec<(usize, usize)>> = HashMap::new();
         let mut media = 0;
         for (place, message) in messages.iter().enumerate() {
@@ -45,12 +82,11 @@ impl<'a> View<'a> {
         }
         Self {
             request,
-            turns: Turns::of(body, conversation, end),
+            turns: Turns::of(body, conversation, &messages, &places),
             scale,
-            came: &weights[..end],
-            now: weights[..end].to_vec(),
-            changes: vec![Vec::new(); end],
-            tokens: rest + weights[..end].iter().sum::<u64>(),
+            now: came.clone(),
+            changes: vec![Vec::new(); messages.len()],
+            tokens: rest + came.iter().sum::<u64>(),
             bytes: messages.iter().map(|message| message.span.len() as u64 + 1).sum(),
             rest,
             media,
@@ -58,7 +94,17 @@ impl<'a> View<'a> {
             callers,
             summary: None,
             summarized: false,
+            end,
+            cleared,
+            places,
+            messages,
+            came,
         }
+    }
+
+    /// What earlier compactions took away, as it came, only to be read.
+    pub fn gone(&self) -> View<'a> {
+        View::new(self.request, self.cleared.inverse(), self.cleared.upto, &|_| 0, 0, self.scale)
     }
 
     pub fn body(&self) -> &'a str {
@@ -73,12 +119,17 @@ impl<'a> View<'a> {
         &self.request.conversation
     }
 
-    pub fn messages(&self) -> &'a [Message] {
-        &self.request.conversation.messages[..self.came.len()]
+    pub fn messages(&self) -> &[&'a Message] {
+        &self.messages
+    }
+
+    /// Where a message stands in the conversation.
+    pub fn place(&self, message: usize) -> usize {
+        self.places[message]
     }
 
     pub fn blocks(&self, message: usize) -> &'a [Block] {
-        self.request.conversation.blocks_of(&self.request.conversation.messages[message])
+        self.request.conversation.blocks_of(self.messages[message])
     }
 
     /// Tokens of the whole request as it would be sent, with notes at the weight that they may have.
@@ -276,11 +327,22 @@ impl<'a> View<'a> {
         true
     }
 
+    /// What is gone once this is sent.
+    pub fn cleared(&self) -> Cleared {
+        let last = (0..self.places.len()).rev().find(|&message| self.is_dropped(message)).map(|message| self.places[message]);
+        let upto = last.map_or(0, |last| last + 1).max(self.cleared.upto);
+        let kept = (0..self.places.len()).filter(|&message| self.places[message] < upto && !self.is_dropped(message));
+        Cleared { upto, kept: kept.map(|message| self.places[message]).collect() }
+    }
+
+    /// The edits of the whole conversation up to the end of the view: what is not here goes.
     pub fn into_edits(self) -> Vec<Edit> {
-        self.changes
-            .into_iter()
-            .enumerate()
-            .flat_map(|(message, changes)| changes.into_iter().map(move |change| Edit { message, change }))
+        let mut changes = self.places.into_iter().zip(self.changes).peekable();
+        (0..self.end)
+            .flat_map(|place| {
+                let here = changes.next_if(|(here, _)| *here == place).map_or_else(|| vec![Change::Drop], |(_, changes)| changes);
+                here.into_iter().map(move |change| Edit { message: place, change })
+            })
             .collect()
     }
 

@@ -24,15 +24,14 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// The turns of the first `end` messages.
-    pub fn of(body: &str, conversation: &Conversation, end: usize) -> Self {
-        let messages = &conversation.messages[..end.min(conversation.messages.len())];
+    /// The turns of `messages`, which stand at `places` of the conversation. What is not there separates moves.
+    pub fn of(body: &str, conversation: &Conversation, messages: &[&Message], places: &[usize]) -> Self {
         let answers = answers(body, conversation, messages);
         let mut turns = Turns::default();
         // Ids of calls that are waiting for a result that does come, and the place where the last of them comes.
         let mut waiting_until = 0usize;
         for (place, message) in messages.iter().enumerate() {
-            let previous = place.checked_sub(1).map(|before| &messages[before]);
+            let previous = place.checked_sub(1).filter(|&before| places[before] + 1 == places[place]).map(|before| messages[before]);
             let joins = place < waiting_until || previous.is_some_and(|previous| continues(conversation, previous, message));
             match turns.list.last_mut() {
                 Some(turn) if joins => turn.messages.end = place + 1,
@@ -84,7 +83,7 @@ fn is_element(conversation: &Conversation, message: &Message) -> bool {
 }
 
 /// For each call id, the messages that answer it, in order.
-fn answers<'a>(body: &'a str, conversation: &Conversation, messages: &[Message]) -> HashMap<&'a str, Vec<usize>> {
+fn answers<'a>(body: &'a str, conversation: &Conversation, messages: &[&Message]) -> HashMap<&'a str, Vec<usize>> {
     let mut answers: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, message) in messages.iter().enumerate() {
         for block in conversation.blocks_of(message) {

@@ -7,7 +7,7 @@ use super::{Call, Decider, Measured, Mode, Steer, VERSION, base, cannot_be_due};
 use crate::budget::{Limits, Trigger, load::Scale, models};
 use crate::compact::schedule::{Course, Epoch, Recall, Standing, WorkedOut};
 use crate::compact::summary::{Brief, Known, Measures, Pipeline, Shelf, Summary, Template, When, prepare};
-use crate::compact::{Goal, View};
+use crate::compact::{Cleared, Goal, View};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::wire::{Edit, Ride};
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Decider {
             return if waits { self.need(call, &course, &epoch, sent, true) } else { None };
         }
         let weight = standing.sent.tokens + rest;
-        let before = standing.epoch.as_ref().map_or(0, |epoch| epoch.gone);
+        let before = standing.epoch.as_ref().map_or(0, |epoch| epoch.cleared.upto);
         if weight < line || shelf.is_provided_for(&prefixes[before + 1..]) {
             return None;
         }
@@ -102,11 +102,11 @@ impl Decider {
     /// `sent` is what was sent last: its edits and its weight.
     fn need(&self, call: &Call, course: &Course, epoch: &Epoch, sent: Option<(&[Edit], u64)>, urgent: bool) -> Option<Need> {
         let (shelf, prefixes) = (course.shelf?, course.prefixes);
-        if epoch.gone <= epoch.gone_before {
+        if epoch.cleared.upto <= epoch.cleared_before.upto {
             return None;
         }
-        let prefix = prefixes[epoch.gone];
-        if shelf.is_provided_for(&prefixes[epoch.gone_before + 1..=epoch.gone]) || !shelf.claim(prefix) {
+        let prefix = prefixes[epoch.cleared.upto];
+        if shelf.is_provided_for(&prefixes[epoch.cleared_before.upto + 1..=epoch.cleared.upto]) || !shelf.claim(prefix) {
             return urgent.then_some(Need::Await(Claim { prefix, shelf: shelf.base }));
         }
         let knobs = &call.policy.compact.summarize;
@@ -116,7 +116,7 @@ impl Decider {
             shelf.fail(prefix, call.now + ELSEWHERE);
             return urgent.then_some(Need::Await(claim));
         }
-        self.fetch(&shelf, &prefixes[..=epoch.gone]);
+        self.fetch(&shelf, &prefixes[..=epoch.cleared.upto]);
         let pipeline = Pipeline::new(brief(call, course, epoch, sent, &shelf));
         let model = knobs.model(course.request.model()).to_owned();
         Some(Need::Begin(Box::new(Job { pipeline, urgent, model, claim })))
@@ -142,7 +142,7 @@ impl Decider {
             return epoch.worked_out(course);
         };
         if !shelf.is_settled(course.prefixes[epoch.covers]) {
-            self.fetch(&shelf, &course.prefixes[..=epoch.gone]);
+            self.fetch(&shelf, &course.prefixes[..=epoch.cleared.upto]);
         }
         let worked_out = epoch.worked_out(course);
         if epoch.covers == course.request.conversation.messages.len() {
@@ -188,7 +188,7 @@ fn lead(ceiling: u64, share: f64) -> u64 {
 /// What the summary of what an epoch takes away is made from.
 fn brief(call: &Call, course: &Course, epoch: &Epoch, sent: Option<(&[Edit], u64)>, shelf: &Shelf) -> Brief {
     let knobs = &call.policy.compact.summarize;
-    let (request, to) = (course.request, epoch.gone);
+    let (request, to) = (course.request, epoch.cleared.upto);
     let model = knobs.model(request.model());
     let known_model = models::model(model, &call.upstream).filter(|_| knobs.upstream.is_empty()).or_else(|| models::model(model, ""));
     let window = match knobs.window {
@@ -202,15 +202,14 @@ fn brief(call: &Call, course: &Course, epoch: &Epoch, sent: Option<(&[Edit], u64
     let generation = previous.as_ref().map_or(1, |(_, summary)| summary.generation + 1);
     let previous: Option<Arc<Summary>> = previous.map(|(_, summary)| summary);
 
-    let weights: Vec<u64> = (0..to).map(|message| (course.weigh)(message)).collect();
-    let view = View::new(request, to, &weights, course.rest, course.scale);
+    let view = View::new(request, Cleared::default(), to, course.weigh, course.rest, course.scale);
     let mut rest = previous.as_ref().map_or(String::new(), |previous| previous.text.clone() + "\n");
     for (_, value) in &request.rest {
         rest.push_str(value.of(request.text()));
         rest.push('\n');
     }
     let tokenizer = known_model.map(|model| model.tokenizer).unwrap_or_default();
-    let measures = Measures::new(tokenizer, window, weights[from..].iter().sum(), course.limits.window);
+    let measures = Measures::new(tokenizer, window, (from..to).map(course.weigh).sum(), course.limits.window);
     // What is made anew from the messages is asked about the messages.
     let sent = sent.filter(|(edits, _)| knobs.rides() && (edits.is_empty() || previous.is_some()));
     let ride = sent.and_then(|(edits, weight)| Some((Ride::of(request, edits, to, measures.output())?, weight)));
