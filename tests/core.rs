@@ -300,3 +300,18 @@ fn fail_open_quarantines_a_refused_edit() {
     decider.quarantine(&rewrite.ticket, call.now);
     assert!(matches!(decider.before_send(&call), Decision::Pass(_)));
 }
+
+/// What steers a provider and is never shown to its model weighs nothing, so it neither fills a window nor tells one conversation from another.
+#[test]
+fn what_a_model_never_reads_weighs_nothing() {
+    let weight = |more: &str| {
+        let body = format!(r#"{{"model":"claude-sonnet-4-5"{more},"messages":[{{"role":"user","content":"hello"}}]}}"#);
+        let request = Request::read(Format::Messages, body.into_bytes().into()).unwrap();
+        Scale::of(&request, "").rest(&request)
+    };
+    let long = "a1b2 ".repeat(200);
+    for more in [r#","metadata":{"user_id":"LONG"}"#, r#","user":"LONG""#, r#","context_management":{"edits":[{"type":"LONG"}]}"#] {
+        assert_eq!(weight(&more.replace("LONG", &long)), weight(""), "{more}");
+    }
+    assert!(weight(&format!(r#","system":"{long}""#)) > weight("") + 200);
+}
