@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use plimsoll::budget::{Window, load::Scale};
-use plimsoll::compact::{Knobs, schedule::Course, schedule::Forgetful};
+use plimsoll::compact::{Knobs, Rung, schedule::Course, schedule::Forgetful};
 use plimsoll::conversation::{Fingerprint, Role};
 use plimsoll::decide::{Call, Decider, Decision, Mode, Policy, Report, Rewrite, Steer};
 use plimsoll::wire::{Format, Request, check};
@@ -284,6 +284,43 @@ fn valid_a_persons_word_does_not_follow_on_results_that_stay() {
         assert!(report.edited && report.cause.is_none(), "{name}: {report:?}");
         assert!(String::from_utf8_lossy(&sent).contains("the plan"), "{name}");
     }
+}
+
+fn calls(outputs: impl Iterator<Item = String>) -> Vec<u8> {
+    let call =
+        |n: usize| json!({"id": format!("c{n}"), "type": "function", "function": {"name": "run", "arguments": format!("{{\"n\":{n}}}")}});
+    let turn = |(n, output)| {
+        let call = json!({"role": "assistant", "content": null, "tool_calls": [call(n)]});
+        [call, json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": output})]
+    };
+    let messages = std::iter::once(json!({"role": "user", "content": "Task"})).chain(outputs.enumerate().flat_map(turn));
+    serde_json::to_vec(&json!({"model": "gpt-4o", "messages": messages.collect::<Vec<_>>()})).unwrap()
+}
+
+/// What could not be cut while it was the newest is cut soon after, also by a plan that never touches the newest.
+#[test]
+fn a_compaction_that_could_not_help_is_tried_again_a_few_turns_later() {
+    let plan = vec![Rung::Elide, Rung::Microcompact, Rung::ShrinkArguments, Rung::Digest];
+    let policy = Arc::new(Policy { compact: Knobs { plan, ..Knobs::default() }, ..Policy::default() });
+    let decider = decider();
+    let edited = |turns: usize| {
+        let outputs = ["hi".into(), "word ".repeat(40_000)].into_iter().chain((0..turns).map(|n| format!("{n} is fine")));
+        let call = Call { policy: policy.clone(), ..call(Format::Chat, calls(outputs), 8_000) };
+        send(&decider, &call).1.edited
+    };
+    assert!(!edited(0), "nothing in this plan touches the newest turn");
+    assert!((1..=4).any(edited), "it is not the newest any more");
+}
+
+/// Half of a character can be cut away with what is around it, but never comes out as another.
+#[test]
+fn valid_half_a_character_is_not_replaced() {
+    let body = String::from_utf8(calls((0..12).map(|n| format!("{n} {}", "HALF ".repeat(400))))).unwrap().replace("HALF", "\\ud83d!");
+    assert!(body.contains(r"\ud83d!"));
+    let call = call(Format::Chat, body.into_bytes(), 8_000);
+    let (sent, report) = send(&decider(), &call);
+    let sent = String::from_utf8_lossy(&sent).to_lowercase();
+    assert!(report.edited && !sent.contains('\u{fffd}') && !sent.contains("\\ufffd"), "{report:?}");
 }
 
 /// A conversation that nobody remembers is replayed in steps that grow with it, however many epochs it has had, and with however small a window.
