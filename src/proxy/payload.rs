@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -12,6 +12,8 @@ use std::{
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+
+use super::pool::Seat;
 
 /// What is sent. A whole body can be sent again at no cost; a streamed one only while nothing of it was taken.
 pub enum Payload {
@@ -25,7 +27,17 @@ impl Payload {
     pub fn stream(incoming: Incoming) -> Payload {
         match incoming.is_end_stream() {
             true => Payload::Empty,
-            false => Payload::Stream(Upload { incoming: Some(incoming), track: Arc::default() }),
+            false => Payload::Stream(Upload {
+                track: Arc::new(Track { frames: AtomicU64::new(0), body: Mutex::new(Some(incoming)) }),
+                seat: None,
+            }),
+        }
+    }
+
+    /// Keeps `seat` for as long as the body is on its way, which may be longer than the answer is.
+    pub fn hold(&mut self, taken: Arc<Seat>) {
+        if let Payload::Stream(upload) = self {
+            upload.seat = Some(taken);
         }
     }
 
@@ -41,26 +53,43 @@ impl Payload {
 
 /// A body that streams from the agent.
 pub struct Upload {
-    incoming: Option<Incoming>,
     track: Arc<Track>,
+    seat: Option<Arc<Seat>>,
 }
 
 /// What happened to an upload, known also after hyper dropped it.
-#[derive(Default)]
 pub struct Track {
     /// Frames that went through.
     frames: AtomicU64,
-    /// The body itself, if it was dropped before anything was taken from it.
-    untouched: Mutex<Option<Incoming>>,
+    /// Nothing once it was stopped, or dropped after something was taken from it.
+    body: Mutex<Option<Incoming>>,
+}
+
+impl Track {
+    fn body(&self) -> MutexGuard<'_, Option<Incoming>> {
+        self.body.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if self.track.frames.load(Ordering::Relaxed) == 0 {
-            *self.track.untouched.lock().unwrap_or_else(PoisonError::into_inner) = self.incoming.take();
+        if self.track.frames.load(Ordering::Relaxed) > 0 {
+            *self.track.body() = None;
         }
     }
 }
+
+/// An upload that nobody waits for any more.
+#[derive(Debug)]
+struct Stopped;
+
+impl std::fmt::Display for Stopped {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("the answer ended before the upload did")
+    }
+}
+
+impl std::error::Error for Stopped {}
 
 /// Means to send a body once more.
 pub enum Again {
@@ -75,7 +104,15 @@ impl Again {
         match self {
             Again::Empty => Some(Payload::Empty),
             Again::Whole(bytes) => Some(Payload::Whole(bytes)),
-            Again::Stream(track) => track.untouched.lock().unwrap_or_else(PoisonError::into_inner).take().map(Payload::stream),
+            Again::Stream(track) if track.frames.load(Ordering::Relaxed) > 0 => None,
+            Again::Stream(track) => track.body().take().map(Payload::stream),
+        }
+    }
+
+    /// Ends the upload, wherever it is: its answer has ended. The agent's connection need not wait for upstream to read on.
+    pub fn stop(&self) {
+        if let Again::Stream(track) = self {
+            *track.body() = None;
         }
     }
 
@@ -90,9 +127,9 @@ impl Again {
 
 impl Body for Payload {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
         match this {
             Payload::Empty => Poll::Ready(None),
@@ -102,12 +139,13 @@ impl Body for Payload {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Payload::Stream(upload) => {
-                let Some(incoming) = &mut upload.incoming else { return Poll::Ready(None) };
+                let mut body = upload.track.body();
+                let Some(incoming) = &mut *body else { return Poll::Ready(Some(Err(Box::new(Stopped)))) };
                 let frame = Pin::new(incoming).poll_frame(cx);
                 if frame.is_ready() {
                     upload.track.frames.fetch_add(1, Ordering::Relaxed);
                 }
-                frame
+                frame.map_err(Into::into)
             }
         }
     }
@@ -116,7 +154,7 @@ impl Body for Payload {
         match self {
             Payload::Empty => true,
             Payload::Whole(bytes) => bytes.is_empty(),
-            Payload::Stream(upload) => upload.incoming.as_ref().is_none_or(Body::is_end_stream),
+            Payload::Stream(upload) => upload.track.body().as_ref().is_some_and(Body::is_end_stream),
         }
     }
 
@@ -124,7 +162,7 @@ impl Body for Payload {
         match self {
             Payload::Empty => SizeHint::with_exact(0),
             Payload::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Payload::Stream(upload) => upload.incoming.as_ref().map(Body::size_hint).unwrap_or_default(),
+            Payload::Stream(upload) => upload.track.body().as_ref().map(Body::size_hint).unwrap_or_default(),
         }
     }
 }

@@ -43,7 +43,10 @@ use crate::config::{Base, Connection, Http2, Problem};
 
 type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 type Socket = TokioIo<Listening>;
-type Multiplexed = http2::Connection<TokioIo<Stream>, Payload, TokioExecutor>;
+type Multiplexed = http2::Connection<Socket, Payload, TokioExecutor>;
+
+/// How long a request waits for a connection that another one opens.
+const OTHERS_TURN: Duration = Duration::from_millis(100);
 
 pub struct Pool {
     pub base: Base,
@@ -77,18 +80,23 @@ impl Carrier {
         }
     }
 
-    /// Whether upstream has said anything since the last answer.
+    /// Whether upstream has said anything since it was asked; on a shared connection, to anybody.
     pub fn has_heard(&self) -> bool {
-        match self {
-            Carrier::One(link) => link.heard.load(Ordering::Relaxed),
-            Carrier::Many(_) => false,
-        }
+        let (heard, before) = match self {
+            Carrier::One(link) => (&link.heard, link.heard_before),
+            Carrier::Many(place) => (&place.heard, place.heard_before),
+        };
+        heard.load(Ordering::Relaxed) != before
     }
 
-    pub async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+    pub async fn send(&mut self, mut request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
         match self {
             Carrier::One(link) => link.send(request).await,
-            Carrier::Many(place) => place.sender.send_request(request).await,
+            Carrier::Many(place) => {
+                request.body_mut().hold(place.seat.clone());
+                place.heard_before = place.heard.load(Ordering::Relaxed);
+                place.sender.send_request(request).await
+            }
         }
     }
 }
@@ -160,15 +168,21 @@ impl Pool {
     /// A connection that did not exist before this call.
     pub async fn fresh(&self) -> Result<Carrier, Error> {
         let called = Instant::now();
-        let connect = tokio::time::timeout(seconds(self.settings.connect_timeout), self.connect());
-        if !self.speaks_http2.load(Ordering::Relaxed) {
-            return connect.await.unwrap_or(Err(Error::ConnectTimeout));
+        if self.speaks_http2.load(Ordering::Relaxed) {
+            // Somebody else's connection may do, but not if it takes longer than they usually do.
+            let turn = tokio::time::timeout(OTHERS_TURN, self.connecting.lock()).await;
+            if let Some(place) = self.place(Some(called)) {
+                return Ok(Carrier::Many(place));
+            }
+            let connected = self.connect_in_time().await;
+            drop(turn);
+            return connected;
         }
-        let _turn = self.connecting.lock().await;
-        match self.place(Some(called)) {
-            Some(place) => Ok(Carrier::Many(place)),
-            None => connect.await.unwrap_or(Err(Error::ConnectTimeout)),
-        }
+        self.connect_in_time().await
+    }
+
+    async fn connect_in_time(&self) -> Result<Carrier, Error> {
+        tokio::time::timeout(seconds(self.settings.connect_timeout), self.connect()).await.unwrap_or(Err(Error::ConnectTimeout))
     }
 
     async fn connect(&self) -> Result<Carrier, Error> {
@@ -230,22 +244,22 @@ pub struct Link {
     sender: http1::SendRequest<Payload>,
     /// Nothing once it has ended.
     connection: Option<http1::Connection<Socket, Payload>>,
-    heard: Arc<AtomicBool>,
+    heard: Arc<AtomicUsize>,
+    heard_before: usize,
     used: bool,
     idle_since: Instant,
 }
 
 impl Link {
     async fn open(stream: Stream) -> Result<Link, Error> {
-        let heard = Arc::<AtomicBool>::default();
-        let socket = TokioIo::new(Listening { stream, heard: heard.clone() });
+        let (socket, heard) = Listening::to(stream);
         let (sender, connection) =
             http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
-        Ok(Link { sender, connection: Some(connection), heard, used: false, idle_since: Instant::now() })
+        Ok(Link { sender, connection: Some(connection), heard, heard_before: 0, used: false, idle_since: Instant::now() })
     }
 
     async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
-        self.heard.store(false, Ordering::Relaxed);
+        self.heard_before = self.heard.load(Ordering::Relaxed);
         let mut answer = pin!(self.sender.send_request(request));
         let connection = &mut self.connection;
         poll_fn(|cx| {
@@ -286,10 +300,17 @@ impl Link {
     }
 }
 
-/// A socket that knows whether anything came from it.
+/// A socket that knows how often something came from it.
 struct Listening {
     stream: Stream,
-    heard: Arc<AtomicBool>,
+    heard: Arc<AtomicUsize>,
+}
+
+impl Listening {
+    fn to(stream: Stream) -> (Socket, Arc<AtomicUsize>) {
+        let heard = Arc::<AtomicUsize>::default();
+        (TokioIo::new(Listening { stream, heard: heard.clone() }), heard)
+    }
 }
 
 impl AsyncRead for Listening {
@@ -297,7 +318,7 @@ impl AsyncRead for Listening {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
-            self.heard.store(true, Ordering::Relaxed);
+            self.heard.fetch_add(1, Ordering::Relaxed);
         }
         read
     }
@@ -327,6 +348,7 @@ struct Shared {
     /// Asked for how many streams upstream allows at once; polled by a task of its own. Nothing once it has ended: as long as it is there, requests
     /// wait for it.
     connection: Arc<Mutex<Option<Multiplexed>>>,
+    heard: Arc<AtomicUsize>,
     streams: Arc<AtomicUsize>,
     used: bool,
     opened_at: Instant,
@@ -336,13 +358,18 @@ struct Shared {
 /// A place on an HTTP/2 connection.
 pub struct Place {
     sender: http2::SendRequest<Payload>,
-    streams: Arc<AtomicUsize>,
+    seat: Arc<Seat>,
+    heard: Arc<AtomicUsize>,
+    heard_before: usize,
     used: bool,
 }
 
-impl Drop for Place {
+/// One of the streams that a connection may have: taken until both the request and its answer are over.
+pub struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
     fn drop(&mut self) {
-        self.streams.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -354,7 +381,8 @@ impl Shared {
         builder.initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
         // Until upstream has said how many streams it allows, one: a stream too many waits unseen for another to end.
         builder.initial_max_send_streams(1);
-        let (sender, connection) = builder.handshake::<_, Payload>(TokioIo::new(stream)).await.map_err(|_| Error::Unreachable)?;
+        let (socket, heard) = Listening::to(stream);
+        let (sender, connection) = builder.handshake::<_, Payload>(socket).await.map_err(|_| Error::Unreachable)?;
         let connection = Arc::new(Mutex::new(Some(connection)));
         let polled = connection.clone();
         tokio::spawn(poll_fn(move |cx| {
@@ -366,7 +394,7 @@ impl Shared {
             end
         }));
         let now = Instant::now();
-        Ok(Shared { sender, connection, streams: Arc::default(), used: false, opened_at: now, used_at: now })
+        Ok(Shared { sender, connection, heard, streams: Arc::default(), used: false, opened_at: now, used_at: now })
     }
 
     /// A place, unless all that upstream allows are taken: answers last minutes, a request must not wait for one to end.
@@ -378,7 +406,8 @@ impl Shared {
         self.streams.fetch_add(1, Ordering::Relaxed);
         self.used_at = Instant::now();
         let used = std::mem::replace(&mut self.used, true);
-        Some(Place { sender: self.sender.clone(), streams: self.streams.clone(), used })
+        let seat = Arc::new(Seat(self.streams.clone()));
+        Some(Place { sender: self.sender.clone(), seat, heard: self.heard.clone(), heard_before: 0, used })
     }
 
     fn is_busy(&self) -> bool {

@@ -78,45 +78,66 @@ pub struct Answer {
     pub replayed: bool,
 }
 
-/// Sends one request. Upstream sees it once: it is sent again only where the connection, used before, ends at once and without a byte.
+/// Sends one request. Upstream works on it once: it is sent again only where upstream says that it did not look at it, or where the connection, used
+/// before, ends at once and without a byte.
 pub async fn send(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<Answer, Error> {
     let again = payload.again();
     let started = Instant::now();
     let carrier = pool.get().await?;
     let used = carrier.is_used();
-    match attempt(pool, carrier, ask, payload, &again).await {
-        Err(Error::Closed) if used && started.elapsed() < STALE => {
-            let payload = again.payload().ok_or(Error::Closed)?;
-            let again = payload.again();
-            let answer = attempt(pool, pool.fresh().await?, ask, payload, &again).await?;
-            Ok(Answer { replayed: true, ..answer })
-        }
-        answer => answer,
+    match attempt(pool, carrier, ask, payload).await {
+        Err(Failure { error, processed: Processed::No }) => replay(pool, ask, again, error).await,
+        Err(Failure { error, processed: Processed::Unheard }) if used && started.elapsed() < STALE => replay(pool, ask, again, error).await,
+        answer => answer.map_err(|failure| failure.error),
     }
 }
 
-async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload: Payload, again: &Again) -> Result<Answer, Error> {
+async fn replay(pool: &Arc<Pool>, ask: &Ask<'_>, again: Again, error: Error) -> Result<Answer, Error> {
+    let payload = again.payload().ok_or(error)?;
+    let answer = attempt(pool, pool.fresh().await?, ask, payload).await.map_err(|failure| failure.error)?;
+    Ok(Answer { replayed: true, ..answer })
+}
+
+/// A request without an answer.
+struct Failure {
+    error: Error,
+    processed: Processed,
+}
+
+/// Whether upstream can have begun to work on a request.
+enum Processed {
+    /// It says that it has not.
+    No,
+    /// It said nothing, to anybody on this connection.
+    Unheard,
+    Perhaps,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure { error, processed: Processed::Perhaps }
+    }
+}
+
+async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload: Payload) -> Result<Answer, Failure> {
+    let upload = payload.again();
     let request = ask.request(pool, &carrier, payload)?;
     let response = {
         let mut answer = std::pin::pin!(carrier.send(request));
         loop {
-            let progress = again.progress();
+            let progress = upload.progress();
             match tokio::time::timeout(seconds(pool.settings.response_timeout), &mut answer).await {
                 Ok(answer) => break answer,
                 // An upload may take long as long as it moves.
-                Err(_) if again.progress() > progress => {}
-                Err(_) => return Err(Error::ResponseTimeout),
+                Err(_) if upload.progress() > progress => {}
+                Err(_) => return Err(Error::ResponseTimeout.into()),
             }
         }
     };
-    let response = response.map_err(|error| match judge(&error) {
-        // Half a head is an answer of sorts: upstream was there, and began to work.
-        Error::Closed if carrier.has_heard() => Error::Garbled,
-        error => error,
-    })?;
+    let response = response.map_err(|error| judge(&error, carrier.has_heard()))?;
     let (head, incoming) = response.into_parts();
     let patience = Patience::new(seconds(pool.settings.idle_timeout));
-    let mut body = AnswerBody { incoming, carrier: Some(carrier), pool: pool.clone(), patience };
+    let mut body = AnswerBody { incoming, carrier: Some(carrier), upload, pool: pool.clone(), patience };
     if body.incoming.is_end_stream() && head.status != http::StatusCode::SWITCHING_PROTOCOLS {
         poll_fn(|cx| {
             body.release(cx);
@@ -127,13 +148,22 @@ async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload:
     Ok(Answer { head, body, replayed: false })
 }
 
-fn judge(error: &hyper::Error) -> Error {
+fn judge(error: &hyper::Error, heard: bool) -> Failure {
     tracing::debug!(cause = %error, "no answer");
+    let stream = std::error::Error::source(error).and_then(|source| source.downcast_ref::<h2::Error>());
+    let is_refused = |stream: &h2::Error| {
+        // Streams that a farewell leaves out, and those that are turned away, were not looked at.
+        stream.is_remote() && (stream.is_go_away() || stream.reason() == Some(h2::Reason::REFUSED_STREAM))
+    };
     match error {
-        error if error.is_parse() => Error::Garbled,
+        error if error.is_parse() => Error::Garbled.into(),
         // The only thing of ours that can fail under hyper is the agent's own upload.
-        error if error.is_user() => Error::AgentGone,
-        _ => Error::Closed,
+        error if error.is_user() => Error::AgentGone.into(),
+        _ if stream.is_some_and(is_refused) => Failure { error: Error::Closed, processed: Processed::No },
+        _ if !heard => Failure { error: Error::Closed, processed: Processed::Unheard },
+        // Half a head is an answer of sorts: upstream was there, and began to work.
+        _ if stream.is_none() => Error::Garbled.into(),
+        _ => Error::Closed.into(),
     }
 }
 
@@ -141,6 +171,7 @@ fn judge(error: &hyper::Error) -> Error {
 pub struct AnswerBody {
     incoming: Incoming,
     carrier: Option<Carrier>,
+    upload: Again,
     pool: Arc<Pool>,
     patience: Patience,
 }
@@ -164,8 +195,8 @@ impl AnswerBody {
     }
 
     /// The carrier of an upgraded connection.
-    pub fn into_carrier(self) -> Option<Carrier> {
-        self.carrier
+    pub fn into_carrier(mut self) -> Option<Carrier> {
+        self.carrier.take()
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<bytes::Bytes>, Cut>>> {
@@ -211,6 +242,12 @@ impl AnswerBody {
         if let Some(Carrier::One(link)) = self.carrier.take() {
             self.pool.put(*link, cx);
         }
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.upload.stop();
     }
 }
 
