@@ -74,7 +74,9 @@ impl Epoch {
     /// Bytes held, for bounding what is remembered.
     pub fn weight(&self) -> usize {
         let kept = size_of::<usize>() * (self.cleared.kept.len() + self.cleared_before.kept.len());
-        size_of::<Self>() + kept + self.worked_out.get().map_or(0, |worked_out| worked_out.edits.iter().map(|edit| edit.change.weight()).sum())
+        size_of::<Self>()
+            + kept
+            + self.worked_out.get().map_or(0, |worked_out| worked_out.edits.iter().map(|edit| edit.change.weight()).sum())
     }
 }
 
@@ -186,7 +188,8 @@ impl Course<'_> {
             worked_out.get_or_init(|| WorkedOut { edits, slack, summarized: false });
         }
         let stored = OnceLock::new();
-        standing.epoch = Some(Arc::new(Epoch { number, covers: end, cleared, cleared_before, rungs, trigger, goal: *goal, worked_out, stored }));
+        standing.epoch =
+            Some(Arc::new(Epoch { number, covers: end, cleared, cleared_before, rungs, trigger, goal: *goal, worked_out, stored }));
         standing.sent = outcome.load;
         standing.futile_until = 0;
         true

@@ -57,14 +57,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// The first `end` messages, without those that are `cleared`, with their tokens as `weigh` tells them.
-    pub fn new(
-        request: &'a Request,
-        cleared: Cleared,
-        end: usize,
-        weigh: &dyn Fn(usize) -> u64,
-        rest: u64,
-        scale: &'a Scale,
-    ) -> Self {
+    pub fn new(request: &'a Request, cleared: Cleared, end: usize, weigh: &dyn Fn(usize) -> u64, rest: u64, scale: &'a Scale) -> Self {
         let places = cleared.left(end);
         let conversation = &request.conversation;
         let body = request.text();

@@ -107,6 +107,9 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("[ledger]\nstore = \"redis\"\nurl = \"redis://h\"", "ledger.secret", "is missing");
     check("[ledger]\nstore = \"redis\"\nurl = \"http://h\"", "ledger.url", "redis://host:6379");
     check("[admission]\nheader_bytes = 10", "admission.header_bytes", "8192 bytes or more");
+    check("[traces]\nendpoint = \"collector:4317\"", "traces.endpoint", "expected a URL such as");
+    check("[traces]\nsample = 2", "traces.sample", "from 0 to 1");
+    check("[traces]\nheaders = \"api-key=x\"", "traces.headers", "a secret does not stand in the configuration");
     check("[tls]\nclient_ca = \"ca.pem\"", "tls.client_ca", "certificate and key are needed too");
     check("[tls]\nkey = \"k.pem\"", "tls", "needed together");
     check("[[route]]\nupstream = \"http://h\"\npath = \"x/\"", "route.0.path", "expected a path such as");

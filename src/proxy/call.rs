@@ -13,6 +13,7 @@ use super::{
     routes::{Route, Routes},
     steer::{Compact, Steer},
     target,
+    traces::Trace,
 };
 use crate::wire::Format;
 
@@ -34,6 +35,8 @@ pub struct Call {
     pub tenant: Tenant,
     pub is_upgrade: bool,
     pub takes_trailers: bool,
+    /// That it is recorded in; set by whoever records.
+    pub trace: Option<Trace>,
 }
 
 impl Call {
@@ -59,6 +62,7 @@ impl Call {
             tenant: admitted.tenant,
             is_upgrade: headers::is_upgrade(&request.headers),
             takes_trailers: headers::takes_trailers(&request.headers),
+            trace: None,
             route: route.clone(),
             path: path.to_owned(),
             method: request.method,
@@ -77,6 +81,7 @@ impl Call {
             extensions: Extensions::new(),
             route: self.route.clone(),
             steer: self.steer.clone(),
+            trace: None,
             ..*self
         }
     }
@@ -93,6 +98,7 @@ impl Call {
             steer: &self.steer,
             target: &self.target,
             extensions: &self.extensions,
+            trace: self.trace.as_ref(),
         }
     }
 }

@@ -22,6 +22,8 @@ use crate::config::{Config, Problem};
 
 /// How often unused connections are looked through.
 const PRUNE: Duration = Duration::from_secs(15);
+/// How long the last spans may take, within the grace period.
+const FLUSH: Duration = Duration::from_secs(5);
 
 /// A proxy that is listening.
 pub struct Running {
@@ -101,7 +103,11 @@ impl Running {
             self.draining.finished().await;
             tunnels.wait().await;
         };
+        let stopped = tokio::time::Instant::now();
         let complete = tokio::time::timeout(grace, all).await.is_ok();
+        if let Some(traces) = self.live.load_full().proxy.traces.as_ref() {
+            traces.flush(grace.saturating_sub(stopped.elapsed()).min(FLUSH)).await;
+        }
         self.others.iter().for_each(JoinHandle::abort);
         match complete {
             true => 0,

@@ -107,6 +107,8 @@ metrics! {
         store_up: Level = "plimsoll_ledger_store_up" [];
     "What the ledger's store was asked, and how that ended."
         store: Counts = "plimsoll_ledger_store_operations_total" ["operation", "outcome"];
+    "Spans of traces: \"exported\", \"dropped\" because too many waited, or \"failed\" because the collector did not take them."
+        spans: Counts = "plimsoll_spans_total" ["outcome"];
     "Times the configuration was read again: \"applied\", or \"refused\" and the old one kept."
         loads: Counts = "plimsoll_configuration_loads_total" ["outcome"];
     "1 unless the configuration on disk was refused and an older one runs."
@@ -152,6 +154,7 @@ impl Metrics {
         each(&self.passes, &MEANT);
         each(&self.rungs, &Rung::ALL.map(Rung::name));
         each(&self.lookups, &["memory", "store", "miss"]);
+        each(&self.spans, &["exported", "dropped", "failed"]);
         each(&self.loads, &["applied", "refused"]);
         for kind in ["harder", "original"] {
             ["answered", "refused"].iter().for_each(|outcome| drop(self.retries.of(&[kind, outcome])));

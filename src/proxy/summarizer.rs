@@ -23,6 +23,7 @@ use super::{
     decide::Tenant,
     discover::Wait,
     pool::{Pool, seconds},
+    traces::Trace,
 };
 use crate::{
     compact::summary::{Answer, Failure, Outcome, Step, Summarize, Summary},
@@ -72,6 +73,8 @@ pub struct Caller {
     pub headers: HeaderMap,
     pub target: PathAndQuery,
     pub extensions: Extensions,
+    /// That of the exchange which needs it.
+    pub trace: Option<Trace>,
 }
 
 impl Caller {
