@@ -3,11 +3,13 @@
 mod support;
 
 use bytes::Bytes;
-use plimsoll::budget::Window;
+use plimsoll::budget::{Window, load::Scale};
+use plimsoll::compact::schedule::{Course, Forgetful};
 use plimsoll::conversation::{Fingerprint, Role};
 use plimsoll::decide::{Call, Decider, Decision, Mode, Policy, Report, Rewrite, Steer};
 use plimsoll::wire::{Format, Request, check};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::sync::Arc;
 use support::conversations::{Event, Tool, history, render};
 
@@ -248,6 +250,33 @@ fn valid_a_turn_that_ends_in_results_bridges_nothing() {
         assert!(report.cause.is_none(), "{format:?}: {report:?}");
         // Items of the Responses format carry no text beside their calls, so there it fits.
         assert!(report.edited || format == Format::Responses, "{format:?}: {report:?}");
+    }
+}
+
+/// A conversation that nobody remembers is replayed in steps that grow with it, however many epochs it has had, and with however small a window.
+#[test]
+fn a_cold_replay_looks_at_each_message_a_few_times() {
+    let looks = |turns: usize, window: u64| {
+        let said =
+            |n: usize| [Event::Says(format!("and part {n}?")), Event::Answers { thinks: false, text: "it works like this. ".repeat(20) }];
+        let events: Vec<Event> = (0..turns).flat_map(said).chain([Event::Says("go on".into())]).collect();
+        let request = Request::read(Format::Chat, render(Format::Chat, &events, None).into()).unwrap();
+        let looks = Cell::new(0);
+        let (scale, policy) = (Scale::of(&request, ""), Policy::default());
+        let weigh = |message: usize| {
+            looks.set(looks.get() + 1);
+            scale.message(&request, &request.conversation.messages[message])
+        };
+        let limits = policy.gates.limits(Window { tokens: window, separate_output: false }, None, false);
+        let (prefixes, knobs) = (request.prefixes(), &policy.compact);
+        let course = Course { request: &request, prefixes, scale: &scale, rest: 0, limits, knobs, weigh: &weigh, shelf: None };
+        let epochs = course.follow(&Forgetful).epoch.map_or(0, |epoch| epoch.number);
+        (looks.get(), epochs)
+    };
+    for window in [1, 2_000, 8_000] {
+        let ((few, _), (many, epochs)) = (looks(200, window), looks(2_000, window));
+        assert!(epochs > 20, "{window}: {epochs}");
+        assert!(many < 12 * few, "{window}: {few} looks at 400 messages, {many} at ten times as many");
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Microcompact {
     pub min_chars: usize,
     /// What stays of a result's beginning and end, in characters each.
     pub keep_chars: usize,
+    /// Of so many errors in what is cut between, what went wrong and where stays.
+    pub keep_errors: usize,
     /// The newest results that stay whole, besides those in the tail.
     pub keep_newest: usize,
     /// The newest results that stay whole, in tokens of results.
@@ -151,7 +153,16 @@ impl Default for Knobs {
 impl Default for Microcompact {
     /// Phosphor cuts to 200 characters, and to 50 after an overflow; Souveraine keeps the newest five.
     fn default() -> Self {
-        Self { min_chars: 600, keep_chars: 200, keep_newest: 5, keep_tokens: 0, min_reclaim: 0, tools: Vec::new(), hard_chars: 50 }
+        Self {
+            min_chars: 600,
+            keep_chars: 200,
+            keep_errors: 6,
+            keep_newest: 5,
+            keep_tokens: 0,
+            min_reclaim: 0,
+            tools: Vec::new(),
+            hard_chars: 50,
+        }
     }
 }
 

@@ -23,15 +23,28 @@ pub fn media(id: Fingerprint) -> String {
 /// The ends of a text with a marker between them: `head` and `tail` characters of it, at line ends where there are some near. `None` when that is
 /// not shorter.
 pub fn ends(text: &str, head: usize, tail: usize, id: Fingerprint) -> Option<String> {
+    ends_and_lines(text, head, tail, |_| Vec::new(), id)
+}
+
+/// The same, where the `telling` lines of what is between the ends follow on the marker.
+pub fn ends_and_lines<'t>(
+    text: &'t str,
+    head: usize,
+    tail: usize,
+    telling: impl FnOnce(&'t str) -> Vec<&'t str>,
+    id: Fingerprint,
+) -> Option<String> {
     let first = cut_after(text, head);
     let last = cut_before(text, tail).max(first);
-    let gone = text[first..last].chars().count();
-    let marker = format!("{SIGN} {}: {gone} characters removed]", id.short());
-    if gone <= marker.len() + 2 {
+    let lines = telling(&text[first..last]);
+    let gone = text[first..last].chars().count() - lines.iter().map(|line| line.chars().count()).sum::<usize>();
+    let but = if lines.is_empty() { "" } else { ", all but this" };
+    let marker = format!("{SIGN} {}: {gone} characters removed{but}]", id.short());
+    if gone <= marker.len() + lines.len() + 2 {
         return None;
     }
     let mut out = String::with_capacity(first + marker.len() + text.len() - last + 2);
-    for piece in [&text[..first], marker.as_str(), &text[last..]] {
+    for piece in [&text[..first], marker.as_str()].into_iter().chain(lines).chain([&text[last..]]) {
         if !out.is_empty() && !out.ends_with('\n') && !piece.is_empty() {
             out.push('\n');
         }
@@ -90,6 +103,15 @@ mod tests {
                 prop_assert!(text.ends_with(after.split_once(']').unwrap().1.trim_start_matches('\n')));
             }
         }
+    }
+
+    #[test]
+    fn telling_lines_follow_on_the_marker() {
+        let text = format!("begin\n{}E1: no disk\n{}end", "noise\n".repeat(40), "noise\n".repeat(40));
+        let line = |between| str::lines(between).filter(|line| line.starts_with('E')).collect();
+        let cut = ends_and_lines(&text, 6, 3, line, Fingerprint::default()).unwrap();
+        let marker = format!("{SIGN} {}: 481 characters removed, all but this]", Fingerprint::default().short());
+        assert_eq!(cut, format!("begin\n{marker}\nE1: no disk\nend"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `microcompact`: old outputs shrink to their ends, old pictures to a note. The calls stay, so the agent still sees what was done.
 
-use super::{Goal, Knobs, View, Zones, marker, view::text};
+use super::{Goal, Knobs, View, Zones, digest::evidence, marker, view::text};
 use crate::conversation::{Kind, PartKind};
 use crate::wire::Change;
 
@@ -100,7 +100,8 @@ fn output(view: &View, message: usize, block: usize, goal: &Goal, knobs: &Knobs)
         return None;
     }
     let id = view.messages()[message].fingerprint;
-    let short = marker::ends(&said, keep, keep, id);
+    let errors = if goal.hard { 0 } else { knobs.keep_errors };
+    let short = marker::ends_and_lines(&said, keep, keep, |between| evidence::telling(between, errors), id);
     match (short, has_media) {
         (Some(short), false) => Some(Change::Result { block, text: text(short) }),
         (short, true) => {

@@ -1,5 +1,6 @@
 //! Error evidence in tool output: whether there is any, and which lines of it say what went wrong.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
@@ -98,6 +99,38 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
     let taken = if main.trim_end().ends_with(':') { 1 } else { FOLLOWING };
     let message = announces.then(|| following.take(taken).map(cut).collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty());
     Some(Excerpt { message, signature: signature(main), main: main.trim(), location: location.map(str::trim), lines: chosen })
+}
+
+/// Of the most telling `most` errors in an output the lines that say what went wrong and where, in order.
+pub(crate) fn telling(output: &str, most: usize) -> Vec<&str> {
+    let mut errors: Vec<(Shape, bool, &str, usize)> = Vec::new();
+    let mut signatures = HashSet::new();
+    for window in windows(output) {
+        let mut last_line = usize::MAX;
+        for (at, _) in candidates(window).take(JUDGED) {
+            let (start, line) = line_bounds(window, at);
+            if start == last_line {
+                continue;
+            }
+            last_line = start;
+            if let Some(shape) = shape(line).filter(|shape| *shape > Shape::Summary)
+                && signatures.insert(signature(cut(line)))
+            {
+                errors.push((shape, exception(line), window, start));
+            }
+        }
+    }
+    errors.sort_by_key(|&(shape, exception, ..)| std::cmp::Reverse((shape, exception)));
+    let mut lines: Vec<&str> = Vec::new();
+    for (_, _, window, at) in errors.into_iter().take(most) {
+        lines.push(cut(line_bounds(window, at).1.trim_end()));
+        let near = |line: &&str| line.as_ptr().addr().abs_diff(window.as_ptr().addr() + at);
+        let located = surroundings(window, at).into_iter().filter(|line| located(line) && line.as_ptr() != window[at..].as_ptr());
+        lines.extend(located.min_by_key(|line| (foreign(line), near(line))));
+    }
+    lines.sort_by_key(|line| line.as_ptr());
+    lines.dedup_by_key(|line| line.as_ptr());
+    lines
 }
 
 fn windows(output: &str) -> Vec<&str> {
@@ -282,6 +315,23 @@ mod tests {
             assert!(is_error(output, false), "{output}");
         }
         assert!(is_error("anything", true));
+    }
+
+    #[test]
+    fn what_went_wrong_and_where_is_picked_out_of_a_long_output() {
+        let noise = "reading chunk\n".repeat(400);
+        let python = "Traceback (most recent call last):\n  File \"/usr/lib/python3/json.py\", line 9, in load\n    x()\n  File \"app/pay.py\", line 31, in total\n    y()\nValueError: total is 305, paid 255\n";
+        let node = "TypeError: cart.items is not iterable\n    at sum (src/cart.ts:14:20)\n    at node:internal/process:95\n";
+        let output = [&noise, python, &noise, node, node, &noise].concat();
+        let all = [
+            "  File \"app/pay.py\", line 31, in total",
+            "ValueError: total is 305, paid 255",
+            "TypeError: cart.items is not iterable",
+            "    at sum (src/cart.ts:14:20)",
+        ];
+        assert_eq!(telling(&output, 6), all);
+        assert_eq!(telling(&output, 1).len(), 2);
+        assert!(telling(&output, 0).is_empty() && telling(&noise, 6).is_empty());
     }
 
     #[test]
