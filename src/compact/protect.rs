@@ -27,7 +27,7 @@ pub struct Zones {
 impl Zones {
     pub fn of(view: &View, goal: &Goal, knobs: &Knobs) -> Zones {
         let (conversation, messages) = (view.conversation(), view.messages());
-        let person = |message: &usize| conversation.is_person(&messages[*message]);
+        let person = |message: &usize| conversation.is_person(messages[*message]);
         let opener = (0..messages.len()).find(person);
         let last_person = (0..messages.len()).rev().find(person);
         let turns = &view.turns.list;

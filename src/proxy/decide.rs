@@ -154,6 +154,7 @@ impl Decide {
 
     /// Tells what the ledger holds and did.
     pub fn measure(&self, metrics: &Metrics) {
+        self.summarizer.measure(metrics);
         let ledger = &self.core.ledger;
         metrics.entries.of(&[]).set(ledger.len() as i64);
         metrics.store_up.of(&[]).set(self.store_answers().into());

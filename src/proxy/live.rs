@@ -25,7 +25,9 @@ pub struct Live(ArcSwap<Serving>);
 
 impl Live {
     pub fn new(config: &Config, decide: Decide) -> Result<Live, Problem> {
-        Ok(Live(ArcSwap::from_pointee(Serving::new(config, Proxy::new(config, decide)?)?)))
+        let serving = Serving::new(config, Proxy::new(config, decide)?)?;
+        serving.measure();
+        Ok(Live(ArcSwap::from_pointee(serving)))
     }
 
     pub fn load(&self) -> Guard<Arc<Serving>> {
@@ -41,6 +43,7 @@ impl Live {
         let now = self.load();
         fixed(&now.config, config)?;
         let next = Serving::new(config, now.proxy.renewed(config)?)?;
+        next.measure();
         self.0.store(Arc::new(next));
         Ok(())
     }
@@ -54,6 +57,16 @@ impl Serving {
             proxy: Arc::new(proxy),
             config: config.clone(),
         })
+    }
+
+    /// Tells when the certificates end that are shown to others.
+    fn measure(&self) {
+        let Config { tls, connection, .. } = &self.config;
+        let own = self.config.route.iter().filter_map(|route| route.connection(connection).ok());
+        let client = own.chain([connection.clone()]).filter_map(|connection| tls::end(&connection.certificate)).min();
+        for (purpose, end) in [("server", tls::end(&tls.certificate)), ("client", client)] {
+            self.proxy.metrics.certificates.of(&[purpose]).set(end.unwrap_or(0));
+        }
     }
 }
 

@@ -8,11 +8,12 @@ mod rest;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use http::{Extensions, HeaderMap, uri::PathAndQuery};
+use prometheus_client::metrics::counter::Counter;
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
@@ -22,6 +23,7 @@ use self::rest::Rests;
 use super::{
     decide::Tenant,
     discover::Wait,
+    metrics::Metrics,
     pool::{Pool, seconds},
     traces::Trace,
 };
@@ -31,6 +33,9 @@ use crate::{
     wire::{Format, usage::Usage},
 };
 
+/// How a summary ended that is used.
+const KEPT: &str = "kept";
+
 /// Summaries that are being made, and whom to leave alone.
 #[derive(Default)]
 pub struct Summarizer {
@@ -38,6 +43,7 @@ pub struct Summarizer {
     rests: Mutex<Rests>,
     /// Upstreams that only summaries go to, by base URL.
     pools: Mutex<HashMap<String, Arc<Pool>>>,
+    spent: Mutex<Spent>,
 }
 
 struct Flight {
@@ -86,10 +92,30 @@ impl Caller {
 /// What a summary cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    calls: usize,
+    calls: u64,
     input: u64,
     cached: u64,
     output: u64,
+}
+
+/// What all summaries cost so far.
+#[derive(Default)]
+struct Spent {
+    kept: Cost,
+    wasted: Cost,
+    /// Summaries by how asking for them ended.
+    ends: HashMap<&'static str, u64>,
+}
+
+impl Spent {
+    fn add(&mut self, cost: &Cost, cause: Option<&'static str>) {
+        let all = if cause.is_none() { &mut self.kept } else { &mut self.wasted };
+        all.calls += cost.calls;
+        all.input += cost.input;
+        all.cached += cost.cached;
+        all.output += cost.output;
+        *self.ends.entry(cause.unwrap_or(KEPT)).or_default() += 1;
+    }
 }
 
 impl Cost {
@@ -102,6 +128,21 @@ impl Cost {
 }
 
 impl Summarizer {
+    /// Tells what summaries cost.
+    pub fn measure(&self, metrics: &Metrics) {
+        let set = |counts: Counter, value: u64| counts.inner().store(value, Ordering::Relaxed);
+        let spent = lock(&self.spent);
+        for (outcome, cost) in [(KEPT, spent.kept), ("wasted", spent.wasted)] {
+            set(metrics.summary_calls.of(&[outcome]), cost.calls);
+            for (kind, tokens) in [("input", cost.input), ("cached", cost.cached), ("output", cost.output)] {
+                set(metrics.summary_tokens.of(&[kind, outcome]), tokens);
+            }
+        }
+        for (end, count) in &spent.ends {
+            set(metrics.summaries.of(&[end]), *count);
+        }
+    }
+
     /// Begins what is needed, unless whom it would ask or for whom is to be left alone. What the request should wait for, if it should.
     pub fn need(self: &Arc<Self>, need: Need, caller: Caller) -> Option<Wait> {
         match need {
@@ -155,6 +196,7 @@ impl Summarizer {
         if cause.is_none() {
             lock(&self.rests).succeeded(caller.tenant, &model);
         }
+        lock(&self.spent).add(&cost, cause);
         log(&model, began.elapsed(), &cost, summary.as_ref(), cause);
         let now = caller.now();
         caller.core.summarized(claim, summary, now, now + rest.as_secs().max(1));

@@ -107,7 +107,7 @@ fn media(view: &View, message: usize, group: usize) -> Option<Entry> {
             _ => {}
         }
     }
-    let from = if view.conversation().is_person(&view.messages()[message]) { From::User } else { From::Result };
+    let from = if view.conversation().is_person(view.messages()[message]) { From::User } else { From::Result };
     (!notes.is_empty()).then(|| Entry { place: message, group, from, tool: String::new(), text: notes.trim_end().to_owned() })
 }
 

@@ -87,6 +87,7 @@ pub fn exchange(line: &Line) -> (String, Attributes, bool) {
         ("plimsoll.request.sent.size", line.bytes_sent),
         ("plimsoll.tokens.before", tokens.map(|(before, _)| before)),
         ("plimsoll.tokens.after", tokens.map(|(_, after)| after)),
+        ("plimsoll.records.left_out", (!report.rungs.is_empty()).then(|| report.records.left_out.counts().iter().sum::<usize>() as u64)),
         ("plimsoll.window", report.window),
         ("plimsoll.epoch", Some(report.epoch.into()).filter(|epoch| *epoch > 0)),
     ];
