@@ -33,6 +33,9 @@ use crate::{
     wire::{Format, usage::Usage},
 };
 
+/// How often a summary is looked for that another replica makes.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// How a summary ended that is used.
 const KEPT: &str = "kept";
 
@@ -147,11 +150,13 @@ impl Summarizer {
     pub fn need(self: &Arc<Self>, need: Need, caller: Caller) -> Option<Wait> {
         match need {
             Need::Await(claim) => self.wait(claim),
+            Need::Elsewhere(claim) => self.watch(claim, caller),
             Need::Begin(job) => {
                 let (claim, urgent) = (job.claim, job.urgent);
                 if let Some(rest) = lock(&self.rests).left(caller.tenant, &job.model, caller.knobs.tenant_tokens, Instant::now()) {
                     let now = caller.now();
-                    caller.core.summarized(claim, None, now, now + rest.as_secs().max(1));
+                    // Not here: a store may take its time to hear of it.
+                    tokio::task::spawn_blocking(move || caller.core.summarized(claim, None, now, now + rest.as_secs().max(1)));
                     return None;
                 }
                 let (done, receiver) = watch::channel(());
@@ -166,6 +171,26 @@ impl Summarizer {
                 if urgent { self.wait(claim) } else { None }
             }
         }
+    }
+
+    /// What to wait for where another replica makes the summary: it is looked for where that will put it.
+    fn watch(self: &Arc<Self>, claim: Claim, caller: Caller) -> Option<Wait> {
+        let (done, receiver) = watch::channel(());
+        let until = Instant::now() + seconds(caller.knobs.deadline);
+        lock(&self.flights).insert(claim, Flight { done: receiver, until });
+        let summarizer = self.clone();
+        tokio::spawn(async move {
+            while Instant::now() < until {
+                let (core, now) = (caller.core.clone(), caller.now());
+                match tokio::task::spawn_blocking(move || core.look_elsewhere(claim, now)).await {
+                    Ok(None) => tokio::time::sleep(LOOK).await,
+                    Ok(Some(_)) | Err(_) => break,
+                }
+            }
+            lock(&summarizer.flights).remove(&claim);
+            drop(done);
+        });
+        self.wait(claim)
     }
 
     fn wait(&self, claim: Claim) -> Option<Wait> {
@@ -198,8 +223,8 @@ impl Summarizer {
         }
         lock(&self.spent).add(&cost, cause);
         log(&model, began.elapsed(), &cost, summary.as_ref(), cause);
-        let now = caller.now();
-        caller.core.summarized(claim, summary, now, now + rest.as_secs().max(1));
+        let (core, now) = (caller.core.clone(), caller.now());
+        drop(tokio::task::spawn_blocking(move || core.summarized(claim, summary, now, now + rest.as_secs().max(1))).await);
     }
 
     async fn run(&self, mut job: Box<Job>, caller: &Caller, until: Instant, cost: &mut Cost) -> Outcome {
