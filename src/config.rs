@@ -7,6 +7,7 @@
 
 mod base;
 mod file;
+mod kind;
 mod platform;
 mod policy;
 mod preset;
@@ -225,6 +226,20 @@ impl Config {
             .into_iter()
             .chain(self.route.iter().map(|route| &route.credential));
         plain.filter(|file| !file.is_empty()).map(std::path::PathBuf::from).chain(secrets.filter_map(|named| secret::file(named))).collect()
+    }
+}
+
+impl Config {
+    /// What calls for summaries are authorised with can be had, wherever it is set. The other secrets are read by who uses them.
+    pub fn check_secrets(&self) -> Result<(), Problem> {
+        self.policy.check_secrets("policy")?;
+        let routes = self.route.iter().enumerate().map(|(index, route)| (format!("route.{index}.policy"), &route.policy));
+        let models = self.model.iter().enumerate().map(|(index, model)| (format!("model.{index}.policy"), &model.policy));
+        routes.chain(models).try_for_each(|(at, policy)| match self.policy.overlaid([policy]) {
+            Ok(policy) => policy.check_secrets(&at),
+            // It was tried when the configuration was read.
+            Err(_) => Ok(()),
+        })
     }
 }
 

@@ -115,6 +115,7 @@ impl Proxy {
         key: [u8; 32],
         tunnels: TaskTracker,
     ) -> Result<Proxy, Problem> {
+        config.check_secrets()?;
         Ok(Proxy {
             routes: Routes::new(config, earlier.map(|earlier| &earlier.routes))?,
             traces: Traces::new(config, earlier.and_then(|earlier| earlier.traces.as_ref()), &metrics)?,

@@ -35,7 +35,7 @@ impl Traces {
         }
         match (0.0..=1.0).contains(&self.sample) {
             true => Ok(()),
-            false => Err(Problem::value("traces.sample", self.sample, "a share of the exchanges, from 0 to 1")),
+            false => Err(Problem::number("traces.sample", self.sample, "a share of the exchanges, from 0 to 1")),
         }
     }
 }

@@ -50,7 +50,10 @@ impl Call {
             return Err(refused(Error::Malformed));
         }
         let admitted = access.admit(&request.headers, key).map_err(refused)?;
-        let steer = Steer::of(&request.headers);
+        let steer = match Steer::of(&request.headers) {
+            Err(unclear) if format.is_some() => return Err(refused(Error::Unclear(unclear))),
+            steer => steer.unwrap_or_default(),
+        };
         // A body under a SigV4 signature cannot be changed by anybody.
         let signed = request.headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-HMAC"));
         let reads = request.method == Method::POST && !signed && steer.compact != Compact::Off;
