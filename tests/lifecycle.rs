@@ -341,3 +341,40 @@ fn check_prints_what_the_configuration_resolves_to() {
         &["/router", "target = 0.3", "goes to https://openrouter.ai/api/v1/chat/completions?a=1"],
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_changes_what_is_logged() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plimsoll.toml");
+    let write = |level: &str| {
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nreload = 0.0\nupstream = \"{}\"\n[log]\nlevel = \"{level}\"\n",
+            upstream.url()
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    write("info");
+    let mut process = Process::spawn(&mut plimsoll(&["serve", "--config", file.to_str().unwrap()]));
+    let admin = process.admin.unwrap();
+    let applied = async |count: usize| {
+        let wanted = format!("plimsoll_configuration_loads_total{{outcome=\"applied\"}} {count}");
+        while !ask(admin, "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").await.text().contains(&wanted) {
+            tokio::task::yield_now().await;
+        }
+    };
+    ask(process.address, "GET /v1/loud HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    process.until("/v1/loud");
+    write("warn");
+    process.signal("HUP");
+    applied(1).await;
+    ask(process.address, "GET /v1/quiet HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    ask(process.address, "GET /v1/quiet/too HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    write("info");
+    process.signal("HUP");
+    process.until("configuration applied");
+    process.signal("TERM");
+    let (status, log) = process.end().await;
+    assert!(status.success());
+    assert!(!log.contains("/v1/quiet\"") && log.matches("configuration applied").count() == 1, "{log}");
+}

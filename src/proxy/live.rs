@@ -9,7 +9,7 @@ use hyper_util::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Proxy, decide::Decide, pool::seconds, tls};
+use super::{Proxy, decide::Decide, log, pool::seconds, tls};
 use crate::config::{Config, Problem};
 
 /// A configuration at work.
@@ -44,6 +44,7 @@ impl Live {
         fixed(&now.config, config)?;
         let next = Serving::new(config, now.proxy.renewed(config)?)?;
         next.measure();
+        log::set_level(config.log.level);
         self.0.store(Arc::new(next));
         Ok(())
     }
@@ -77,7 +78,7 @@ fn fixed(now: &Config, next: &Config) -> Result<(), Problem> {
         ("listen", *listen == next.listen),
         ("admin", *admin == next.admin),
         ("ledger", *ledger == next.ledger),
-        ("log", *log == next.log),
+        ("log.format", log.format == next.log.format),
         ("admission.connections", now.admission.connections == next.admission.connections),
     ] {
         if !same {
