@@ -162,6 +162,9 @@ const KNOWN_BYTES: usize = 16 << 20;
 /// System prompts carry dates and counters: the same weight to within this is the same, in tokens.
 const GRAIN: u64 = 64;
 
+/// Up to this share of the window a request surely fits, by a provider's counts: what was learnt of them is a mean, and logs are denser than prose.
+const SURE: f64 = 0.9;
+
 /// A request that was read and measured.
 struct Measured<'a> {
     request: &'a Request,
@@ -294,7 +297,8 @@ impl Decider {
         }
         let ratio = self.calibration.ratio(&call.upstream, &course.scale.model);
         let tokens = standing.sent.tokens + course.rest;
-        if ratio <= 1.0 || (tokens as f64 * ratio) as u64 <= course.limits.window || tokens < standing.futile_until {
+        let fits = tokens as f64 * ratio <= course.limits.window as f64 * SURE;
+        if ratio <= 1.0 || fits || tokens < standing.futile_until {
             return;
         }
         let end = course.request.conversation.messages.len();

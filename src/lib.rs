@@ -15,6 +15,7 @@ pub mod budget;
 pub mod compact;
 pub mod conversation;
 pub mod decide;
+mod escape;
 pub mod ledger;
 pub mod tokens;
 pub mod wire;

@@ -18,9 +18,10 @@ mod split;
 mod text;
 mod vocabulary;
 
+pub use crate::escape::unescape;
 pub use calibration::{Calibration, Ratio};
 pub use memo::{Memo, key};
-pub use text::{count_json_string, unescape};
+pub use text::count_json_string;
 
 /// How the tokens of a text are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Deserialize, serde::Serialize)]

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// For each part of the core, the parts it may use. What is not listed here is `proxy`, `config`, `cli` or `main`, which may use everything.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("escape", &[]),
     ("conversation", &[]),
-    ("tokens", &[]),
-    ("wire", &["conversation"]),
+    ("tokens", &["escape"]),
+    ("wire", &["conversation", "escape"]),
     ("budget", &["conversation", "wire", "tokens"]),
     ("compact", &["conversation", "wire", "tokens", "budget"]),
     ("ledger", &["conversation", "budget", "compact"]),

@@ -300,3 +300,41 @@ fn fail_open_quarantines_a_refused_edit() {
     decider.quarantine(&rewrite.ticket, call.now);
     assert!(matches!(decider.before_send(&call), Decision::Pass(_)));
 }
+
+/// What steers a provider and is never shown to its model weighs nothing, so it neither fills a window nor tells one conversation from another.
+#[test]
+fn what_a_model_never_reads_weighs_nothing() {
+    let weight = |more: &str| {
+        let body = format!(r#"{{"model":"claude-sonnet-4-5"{more},"messages":[{{"role":"user","content":"hello"}}]}}"#);
+        let request = Request::read(Format::Messages, body.into_bytes().into()).unwrap();
+        Scale::of(&request, "").rest(&request)
+    };
+    let long = "a1b2 ".repeat(200);
+    for more in [r#","metadata":{"user_id":"LONG"}"#, r#","user":"LONG""#, r#","context_management":{"edits":[{"type":"LONG"}]}"#] {
+        assert_eq!(weight(&more.replace("LONG", &long)), weight(""), "{more}");
+    }
+    assert!(weight(&format!(r#","system":"{long}""#)) > weight("") + 200);
+}
+
+/// A provider that counts more than we do is believed once it has refused something, and with room to spare: not all text is equally dense.
+#[test]
+fn a_provider_that_refused_once_is_not_asked_again_for_nearly_as_much() {
+    use plimsoll::decide::Kind;
+    let events: Vec<Event> = (0..60)
+        .flat_map(|n| [Event::Says(format!("and part {n}?")), Event::Answers { thinks: false, text: "it works like this. ".repeat(20) }])
+        .chain([Event::Says("go on".into())])
+        .collect();
+    let body = render(Format::Messages, &events, None);
+    let (counted, _) = send(&decider(), &call(Format::Messages, body.clone(), 8_000)).1.tokens.unwrap();
+    let real = counted * 3 / 2;
+    let call = call(Format::Messages, body, real * 100 / 95);
+    let decider = decider();
+    decider.learn_usage("test", call.request.model(), real, counted);
+    assert!(!send(&decider, &call).1.edited, "nothing was refused yet");
+    let longer = refusal(Kind::Input, Some(real * 100 / 95), Some(real * 2));
+    assert!(decider.after_overflow(&call, call.request.bytes(), &longer).is_some());
+    // Another branch of it, so that what the retry left behind is not found.
+    let branch = [&events[..], &[Event::Answers { thinks: false, text: "done".into() }, Event::Says("thanks, next".into())]].concat();
+    let call = Call { request: Request::read(Format::Messages, render(Format::Messages, &branch[2..], None).into()).unwrap(), ..call };
+    assert!(send(&decider, &call).1.edited);
+}

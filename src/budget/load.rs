@@ -36,6 +36,28 @@ const LONGEST_FILE_ID: usize = 256;
 /// Around a tool list: the preamble that makes a model use it.
 const REST: u64 = 8;
 
+/// Members of a request that steer the provider and are no part of the prompt.
+const UNREAD: [&str; 18] = [
+    "model",
+    "metadata",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "include",
+    "modalities",
+    "audio",
+    "stop",
+    "stop_sequences",
+    "logit_bias",
+    "stream_options",
+    "context_management",
+    "thinking",
+    "reasoning",
+    "provider",
+];
+
 /// The billing line that some agents put first into the system prompt changes with every request and says nothing: it has a flat price.
 const BILLING_PREFIX: &str = "x-anthropic-billing-header:";
 const BILLING: u64 = 32;
@@ -137,6 +159,9 @@ impl Scale {
 
     fn member(&self, body: &str, key: Span, value: Span) -> u64 {
         let raw = value.of(body);
+        if UNREAD.contains(&key.of(body)) {
+            return 0;
+        }
         match raw.as_bytes().first() {
             Some(b'[') if key.of(body) == "system" => self.system(body, value),
             Some(b'"') => self.string(body, value),

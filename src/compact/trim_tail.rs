@@ -8,7 +8,7 @@ use crate::wire::Change;
 /// Texts under this many tokens are left alone.
 const WORTH: u64 = 160;
 /// A person's text, and the newest output, is never cut up to this share of the window.
-const LONG: f64 = 0.07;
+const LONG: f64 = 0.085;
 /// What stays of an output that is not among the newest, in characters at each end.
 const KEEP: usize = 160;
 
