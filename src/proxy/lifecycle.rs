@@ -85,6 +85,11 @@ impl Running {
         self.live.renew(config)
     }
 
+    /// Waits, not for long, until the spans that have ended are with the collector.
+    pub async fn flush(&self) {
+        flush(&self.live, FLUSH).await;
+    }
+
     /// Fails readiness, then stops accepting, and waits for the running answers, but no longer than the grace period. How many exchanges and upgraded
     /// connections it cuts.
     pub async fn drain(self) -> usize {
@@ -105,9 +110,7 @@ impl Running {
         };
         let stopped = tokio::time::Instant::now();
         let complete = tokio::time::timeout(grace, all).await.is_ok();
-        if let Some(traces) = self.live.load_full().proxy.traces.as_ref() {
-            traces.flush(grace.saturating_sub(stopped.elapsed()).min(FLUSH)).await;
-        }
+        flush(&self.live, grace.saturating_sub(stopped.elapsed()).min(FLUSH)).await;
         self.others.iter().for_each(JoinHandle::abort);
         match complete {
             true => 0,
@@ -142,6 +145,13 @@ pub async fn run(running: Running) -> io::Result<()> {
     }
     drop(tokio::task::spawn_blocking(move || live.load().proxy.decide.flush()).await);
     Ok(())
+}
+
+/// Brings the spans that have ended to the collector.
+async fn flush(live: &Live, within: Duration) {
+    if let Some(traces) = &live.load_full().proxy.traces {
+        traces.flush(within).await;
+    }
 }
 
 /// Lets this process open as many files as the system allows it. Without that, half a thousand streams are the end.

@@ -63,8 +63,10 @@ impl Traces {
         let parent = Parent::of(headers);
         let recorded = match &parent {
             Some(parent) => parent.is_sampled(),
-            None => (u64::from_le_bytes(id) as f64) < self.config.sample * u64::MAX as f64,
+            None => self.config.sample >= 1.0 || share(random) < self.config.sample,
         };
+        // Where the system has no randomness to give, there is no trace either.
+        let recorded = recorded && random != [0; 32];
         let trace = parent.as_ref().map_or(own, |parent| parent.trace);
         recorded.then(|| Trace(Arc::new(Recorded { traces: self.clone(), trace, id, parent, began: SystemTime::now() })))
     }
@@ -185,6 +187,11 @@ impl Drop for Asking {
         let span = self.trace.span(&self.id, parent, Kind::Client, self.began, self.error.is_some());
         self.trace.send(Span { name: std::mem::take(&mut self.name), attributes, flags: KNOWS_REMOTE, ..span });
     }
+}
+
+/// A number from 0 to 1 that has nothing to do with the ids.
+fn share(random: [u8; 32]) -> f64 {
+    f64::from(u32::from_le_bytes([random[24], random[25], random[26], random[27]])) / f64::from(u32::MAX)
 }
 
 fn nanoseconds(time: SystemTime) -> u64 {

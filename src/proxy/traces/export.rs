@@ -1,6 +1,9 @@
 //! Brings spans to the collector, in the background. Nobody waits for it: what it cannot keep up with is dropped and counted.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use http::{
     Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
@@ -15,6 +18,7 @@ use tokio::{
 
 use super::{
     attributes::text,
+    context::digits,
     otlp::{Export, Resource, ResourceSpans, Scope, ScopeSpans, Span},
 };
 use crate::{
@@ -140,11 +144,14 @@ fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
+/// Tells this process from others of its service.
+static INSTANCE: OnceLock<String> = OnceLock::new();
+
 fn resource(config: &Config) -> Resource {
     let attributes = vec![
         text("service.name", &config.traces.service),
         text("service.version", env!("CARGO_PKG_VERSION")),
-        text("service.instance.id", &super::context::digits(&tls::random()[..16])),
+        text("service.instance.id", INSTANCE.get_or_init(|| digits(&tls::random()[..16]))),
     ];
     Resource { attributes }
 }
