@@ -52,7 +52,7 @@ pub struct Outcome {
     /// How many tokens less it is in fact: notes are charged with what they may weigh.
     pub slack: u64,
     /// The rungs that changed something, in order.
-    pub rungs: Vec<&'static str>,
+    pub rungs: Vec<Rung>,
     pub cleared: Cleared,
     /// The notes hold a model's summary.
     pub summarized: bool,
@@ -109,12 +109,12 @@ fn ladder(mut view: View, goal: &Goal, knobs: &Knobs) -> Outcome {
         if *rung == Rung::Summarize && !knobs.summarize.is_on() {
             continue;
         }
-        if goal.reached(&view) || (rung.is_aggressive() && goal.is_tolerable(&view)) {
+        if goal.reached(&view) || (knobs.is_aggressive(*rung) && goal.is_tolerable(&view)) {
             continue;
         }
         let was = (view.tokens(), view.bytes());
         match rung {
-            Rung::Elide => elide::run(&mut view, &zones, knobs),
+            Rung::Elide => elide::run(&mut view, &zones),
             Rung::Microcompact => microcompact::run(&mut view, &zones, goal, knobs),
             Rung::ShrinkArguments => shrink_arguments::run(&mut view, &zones, knobs),
             Rung::Cull => cull::run(&mut view, &zones),
@@ -126,7 +126,7 @@ fn ladder(mut view: View, goal: &Goal, knobs: &Knobs) -> Outcome {
             Rung::ClampOutput => {}
         }
         if (view.tokens(), view.bytes()) != was {
-            rungs.push(rung.name());
+            rungs.push(*rung);
         }
     }
     let load = Load { tokens: view.tokens() - rest, bytes: view.bytes(), media: view.media(), messages: view.kept() };

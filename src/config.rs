@@ -1,4 +1,4 @@
-//! What the program was told: flags over environment over file over defaults.
+//! What the program was told: flags over environment over file over preset over defaults.
 //!
 //! Every knob is a field of the structs here and a line in `config/reference.toml`; a test keeps the two the same. A configuration that
 //! is wrong stops the start with a [`Problem`]: which file, which key, what would be accepted.

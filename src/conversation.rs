@@ -166,6 +166,15 @@ impl Conversation {
         self.parts.get(outcome.parts.start as usize..outcome.parts.end as usize).unwrap_or(&[])
     }
 
+    /// How many pictures, documents and sounds a block is or holds.
+    pub fn media_in(&self, block: &Block) -> usize {
+        match &block.kind {
+            Kind::Media(_) => 1,
+            Kind::Result(outcome) => self.parts_of(outcome).iter().filter(|part| matches!(part.kind, PartKind::Media(_))).count(),
+            _ => 0,
+        }
+    }
+
     /// Whether somebody (a person, or the harness for one) wrote this: a user message that is more than tool results.
     pub fn is_person(&self, message: &Message) -> bool {
         message.role == Role::User && self.blocks_of(message).iter().any(|block| !matches!(block.kind, Kind::Result(_)))

@@ -395,8 +395,7 @@ fn provider(call: &Call) -> String {
 fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
     const AROUND: u64 = 16;
     let conversation = &request.conversation;
-    let no_media = conversation.blocks.iter().all(|block| !matches!(block.kind, crate::conversation::Kind::Media(_)))
-        && conversation.parts.iter().all(|part| !matches!(part.kind, crate::conversation::PartKind::Media(_)));
+    let no_media = conversation.blocks.iter().all(|block| conversation.media_in(block) == 0);
     let most = request.text().len() as u64 + AROUND * (conversation.messages.len() as u64 + conversation.blocks.len() as u64 + 1);
     no_media
         && most <= limits.ceiling()

@@ -137,10 +137,10 @@ impl Account {
             let color = colour(row.tokens, total);
             writeln!(out, "{:>5}  {:<9}  {color}{:>8}{color:#}  {:>9}  {}", row.place, row.role, row.tokens, row.bytes, row.what)?;
         }
-        writeln!(out, "\n{bold}{:<17} {:>9}  alone{bold:#}", "rung", "saves")?;
+        writeln!(out, "\n{bold}{:<17} {:>12}  in the plan{bold:#}", "rung", "saves alone")?;
         for step in &self.steps {
             let mark = if self.due && step.acts { "acts" } else { "" };
-            writeln!(out, "{:<17} {:>9}  {mark}", step.rung, step.saves)?;
+            writeln!(out, "{:<17} {:>12}  {mark}", step.rung, step.saves)?;
         }
         if self.due {
             let share = 100.0 * self.after as f64 / self.window.tokens.max(1) as f64;
@@ -218,7 +218,7 @@ fn steps(request: &Request, weights: &[u64], rest: u64, scale: &Scale, goal: &Go
         .map(|rung| {
             let alone = Knobs { plan: vec![rung], ..Knobs::default() };
             let outcome = run(request, weights, rest, scale, goal, &alone);
-            Step { rung: rung.name(), saves: came.saturating_sub(outcome.load.tokens), acts: whole.rungs.contains(&rung.name()) }
+            Step { rung: rung.name(), saves: came.saturating_sub(outcome.load.tokens), acts: whole.rungs.contains(&rung) }
         })
         .collect()
 }

@@ -44,11 +44,6 @@ impl Rung {
             Rung::ClampOutput => "clamp_output",
         }
     }
-
-    /// May touch what is protected, so it runs only while the request is over its trigger.
-    pub fn is_aggressive(self) -> bool {
-        matches!(self, Rung::SlidingWindow | Rung::TrimTail | Rung::ClampOutput)
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,6 +121,18 @@ pub struct ClampOutput {
     pub before_sending: bool,
     /// Never below this, in tokens.
     pub floor: u64,
+}
+
+impl Knobs {
+    /// Whether a rung runs only while the request is over its trigger, because it may touch what is protected. Where nothing else in the plan takes the
+    /// middle away, the sliding window does so as a matter of course.
+    pub fn is_aggressive(&self, rung: Rung) -> bool {
+        match rung {
+            Rung::SlidingWindow => self.plan.contains(&Rung::Digest) || self.plan.contains(&Rung::Summarize),
+            Rung::TrimTail | Rung::ClampOutput => true,
+            _ => false,
+        }
+    }
 }
 
 impl Default for Knobs {

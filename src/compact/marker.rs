@@ -20,6 +20,11 @@ pub fn media(id: Fingerprint) -> String {
     format!("{SIGN} {}: removed here: an older attachment]", id.short())
 }
 
+/// Whether a text has more than so many characters.
+pub fn is_longer(text: &str, chars: usize) -> bool {
+    text.len() > chars && text.chars().nth(chars).is_some()
+}
+
 /// The ends of a text with a marker between them: `head` and `tail` characters of it, at line ends where there are some near. `None` when that is
 /// not shorter.
 pub fn ends(text: &str, head: usize, tail: usize, id: Fingerprint) -> Option<String> {

@@ -75,24 +75,19 @@ fn media_alone(view: &mut View, zones: &Zones, goal: &Goal, newest_shown: usize)
 
 /// The newest message that shows something: what a person has just shown is never taken away.
 fn newest_with_media(view: &View) -> usize {
-    let shows = |message: &usize| {
-        view.blocks(*message).iter().any(|block| match &block.kind {
-            Kind::Media(_) => true,
-            Kind::Result(outcome) => view.conversation().parts_of(outcome).iter().any(|part| matches!(part.kind, PartKind::Media(_))),
-            _ => false,
-        })
-    };
+    let shows = |message: &usize| view.blocks(*message).iter().any(|block| view.conversation().media_in(block) > 0);
     (0..view.messages().len()).rev().find(shows).unwrap_or(usize::MAX)
 }
 
 /// What would stand in place of a result; nothing where it stays.
 fn output(view: &View, message: usize, block: usize, goal: &Goal, knobs: &Knobs) -> Option<Change> {
-    let Kind::Result(outcome) = &view.blocks(message)[block].kind else { return None };
+    let result = &view.blocks(message)[block];
+    let Kind::Result(outcome) = &result.kind else { return None };
     let knobs = &knobs.microcompact;
     let (least, keep) = if goal.hard { (knobs.hard_chars, knobs.hard_chars / 2) } else { (knobs.min_chars, knobs.keep_chars) };
     let said = view.output(outcome);
-    let has_media = view.conversation().parts_of(outcome).iter().any(|part| matches!(part.kind, PartKind::Media(_)));
-    if !outcome.editable || view.is_changed(message, block) || (said.len() <= least && !has_media) {
+    let has_media = view.conversation().media_in(result) > 0;
+    if !outcome.editable || view.is_changed(message, block) || (!marker::is_longer(&said, least) && !has_media) {
         return None;
     }
     let is_tool = |call: &crate::conversation::Call| knobs.tools.iter().any(|tool| tool == call.tool.of(view.body()));

@@ -34,7 +34,7 @@ impl Zones {
         let weight = |turn: usize| turns[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
 
         let newest = turns.iter().rposition(|turn| turn.role != Role::System).unwrap_or(0);
-        let first_open = turns.iter().position(|turn| turn.open).filter(|&turn| turn + 8 > turns.len());
+        let first_open = turns.iter().position(|turn| turn.open).filter(|&turn| turn + WAITING > turns.len());
         let newest = first_open.map_or(newest, |open| open.min(newest));
 
         let window_share = |share: f64| (goal.limits.window as f64 * share) as u64;
@@ -72,8 +72,7 @@ impl Zones {
             kept_turns += moves(tail);
             kept_messages += turns[tail].messages.len();
         }
-        let mut zones =
-            Zones { opener, last_person, tail, newest: newest.max(least.min(newest)), pinned: HashSet::new(), evidence: HashSet::new() };
+        let mut zones = Zones { opener, last_person, tail, newest, pinned: HashSet::new(), evidence: HashSet::new() };
         zones.pin(view, knobs);
         zones
     }
@@ -120,6 +119,9 @@ impl Zones {
         }
     }
 }
+
+/// Calls that nobody answered are waiting for it only in so many of the newest turns.
+const WAITING: usize = 8;
 
 /// More errors than these at once are no evidence any more but a log.
 const KEPT_ERRORS: usize = 3;

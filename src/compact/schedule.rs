@@ -10,7 +10,7 @@ use super::digest::Records;
 use super::summary::{Shelf, Summary};
 use super::{Cleared, Goal, Knobs, Outcome, Rung, View, ladder};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
-use crate::conversation::{Fingerprint, Kind, PartKind, Role, is_cut};
+use crate::conversation::{Fingerprint, Role, is_cut};
 use crate::wire::{Edit, Request};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
@@ -24,8 +24,7 @@ pub struct Epoch {
     /// What is gone, and what was under the epoch before.
     pub cleared: Cleared,
     pub cleared_before: Cleared,
-    #[serde(with = "stored::rungs")]
-    rungs: Vec<&'static str>,
+    rungs: Vec<Rung>,
     pub trigger: Trigger,
     goal: Goal,
     #[serde(with = "stored::worked_out")]
@@ -68,11 +67,10 @@ impl Epoch {
     /// The rungs that changed something, in order. Where there was no summary, the digest was the one.
     pub fn rungs(&self) -> Vec<&'static str> {
         let summarized = self.worked_out.get().is_some_and(|worked_out| worked_out.summarized);
-        let (summarize, digest) = (Rung::Summarize.name(), Rung::Digest.name());
-        let mut rungs: Vec<&'static str> =
-            self.rungs.iter().map(|rung| if *rung == summarize && !summarized { digest } else { *rung }).collect();
+        let mut rungs: Vec<Rung> =
+            self.rungs.iter().map(|&rung| if rung == Rung::Summarize && !summarized { Rung::Digest } else { rung }).collect();
         rungs.dedup();
-        rungs
+        rungs.into_iter().map(Rung::name).collect()
     }
 
     /// Bytes held, for bounding what is remembered.
@@ -206,20 +204,10 @@ impl Course<'_> {
     }
 
     pub fn load(&self, message: usize) -> Load {
-        let conversation = &self.request.conversation;
-        let message_ = &conversation.messages[message];
-        let media = conversation
-            .blocks_of(message_)
-            .iter()
-            .map(|block| match &block.kind {
-                Kind::Media(_) => 1,
-                Kind::Result(outcome) => {
-                    conversation.parts_of(outcome).iter().filter(|part| matches!(part.kind, PartKind::Media(_))).count()
-                }
-                _ => 0,
-            })
-            .sum();
-        Load { tokens: (self.weigh)(message), bytes: message_.span.len() as u64 + 1, media, messages: 1 }
+        let (conversation, tokens) = (&self.request.conversation, (self.weigh)(message));
+        let message = &conversation.messages[message];
+        let media = conversation.blocks_of(message).iter().map(|block| conversation.media_in(block)).sum();
+        Load { tokens, bytes: message.span.len() as u64 + 1, media, messages: 1 }
     }
 }
 

@@ -32,6 +32,7 @@ fn shrink(arguments: &str, knobs: &Knobs, id: Fingerprint) -> Option<String> {
     }
     let mut long = Vec::new();
     leaves(arguments, json::space(arguments.as_bytes(), 0), 0, &mut |span| {
+        // A character takes a byte at least, so no long one is missed here.
         if span.len() > knobs.shrink_arguments.min_chars {
             long.push(span);
         }
@@ -41,7 +42,12 @@ fn shrink(arguments: &str, knobs: &Knobs, id: Fingerprint) -> Option<String> {
     let mut at = 0;
     for span in long {
         let said = json::unescape(json::inner(arguments, span).of(arguments));
-        let Some(short) = marker::ends(&said, keep * 3 / 4, keep / 4, id) else { continue };
+        let Some(short) = Some(&said)
+            .filter(|said| marker::is_longer(said, knobs.shrink_arguments.min_chars))
+            .and_then(|said| marker::ends(said, keep * 3 / 4, keep / 4, id))
+        else {
+            continue;
+        };
         out.push_str(&arguments[at..span.start as usize]);
         out.push_str(&json::quote(&short));
         at = span.end as usize;

@@ -9,8 +9,8 @@ use crate::wire::Change;
 const WORTH: u64 = 160;
 /// A person's text, and the newest output, is never cut up to this share of the window.
 const LONG: f64 = 0.085;
-/// What stays of an output that is not among the newest, in characters at each end.
-const KEEP: usize = 160;
+/// At least so many characters stay of whatever is cut.
+const LEAST_LEFT: usize = 320;
 
 pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
     let target = goal.target.max(view.rest());
@@ -47,10 +47,10 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
     let mut words: Vec<(usize, usize)> =
         places(view, &kept, |kind| matches!(kind, Kind::Text { .. })).into_iter().filter(|(message, _)| spoken(*message)).collect();
     // The bulk of what people say is what they paste: the longest text gives way first.
-    words.retain(|&(message, block)| weight(view, message, block) > share(LONG));
-    words.sort_by_key(|&(message, block)| std::cmp::Reverse(weight(view, message, block)));
-    let weight: u64 = words.iter().map(|&(message, block)| weight(view, message, block)).sum();
-    if view.tokens() - weight.min(view.tokens()) + 2 * WORTH <= goal.ceiling {
+    words.retain(|&(message, block)| view.block_weighs(message, block) > share(LONG));
+    words.sort_by_key(|&(message, block)| std::cmp::Reverse(view.block_weighs(message, block)));
+    let weight: u64 = words.iter().map(|&(message, block)| view.block_weighs(message, block)).sum();
+    if view.tokens().saturating_sub(weight) + 2 * WORTH <= goal.ceiling {
         cut(view, &words, target);
     }
 }
@@ -75,7 +75,7 @@ fn cut(view: &mut View, places: &[(usize, usize)], target: u64) {
         if excess == 0 {
             return;
         }
-        let tokens = weight(view, message, block);
+        let tokens = view.block_weighs(message, block);
         if tokens < WORTH {
             continue;
         }
@@ -87,7 +87,7 @@ fn cut(view: &mut View, places: &[(usize, usize)], target: u64) {
         let chars = said.chars().count();
         // As many characters as make up what may stay, less the marker's, at the text's own density.
         let may_stay = tokens.saturating_sub(excess + 24);
-        let keep = ((chars as u64 * may_stay / tokens.max(1)) as usize).max(2 * KEEP);
+        let keep = ((chars as u64 * may_stay / tokens.max(1)) as usize).max(LEAST_LEFT);
         let Some(short) = marker::ends(&said, keep * 2 / 3, keep / 3, view.messages()[message].fingerprint) else { continue };
         let change = match &view.blocks(message)[block].kind {
             Kind::Result(_) => Change::Result { block, text: text(short) },
@@ -95,9 +95,4 @@ fn cut(view: &mut View, places: &[(usize, usize)], target: u64) {
         };
         view.propose(message, change);
     }
-}
-
-/// Tokens of a block as it would be sent.
-fn weight(view: &View, message: usize, block: usize) -> u64 {
-    view.block_weighs(message, block)
 }

@@ -72,7 +72,7 @@ impl<'a> View<'a> {
                 if let Kind::Call(call) = &block.kind {
                     callers.entry(call.id.of(body)).or_default().push((place, n));
                 }
-                media += media_in(conversation, block);
+                media += conversation.media_in(block);
             }
         }
         Self {
@@ -166,11 +166,6 @@ impl<'a> View<'a> {
     /// Tokens of a message as it came.
     pub fn weight(&self, message: usize) -> u64 {
         self.came[message]
-    }
-
-    /// Tokens of a message as it would be sent.
-    pub fn weighs(&self, message: usize) -> u64 {
-        self.now[message]
     }
 
     pub fn kept(&self) -> usize {
@@ -344,12 +339,12 @@ impl<'a> View<'a> {
 
     fn media_left(&self, message: usize) -> usize {
         let blocks = self.blocks(message);
-        let all: usize = blocks.iter().map(|block| media_in(self.conversation(), block)).sum();
+        let all: usize = blocks.iter().map(|block| self.conversation().media_in(block)).sum();
         let gone: usize = self.changes[message]
             .iter()
             .map(|change| match change {
                 Change::Note { .. } => 1,
-                Change::Result { block, .. } => blocks.get(*block).map_or(0, |block| media_in(self.conversation(), block)),
+                Change::Result { block, .. } => blocks.get(*block).map_or(0, |block| self.conversation().media_in(block)),
                 _ => 0,
             })
             .sum();
@@ -419,14 +414,6 @@ fn same_place(old: &Change, new: &Change) -> bool {
         (Change::Note { block: a, part: Some(_), .. }, Change::Result { block: b, .. }) => a == b,
         (Change::Append { .. }, Change::Append { .. }) | (Change::Before { .. }, Change::Before { .. }) => true,
         _ => false,
-    }
-}
-
-fn media_in(conversation: &Conversation, block: &Block) -> usize {
-    match &block.kind {
-        Kind::Media(_) => 1,
-        Kind::Result(outcome) => conversation.parts_of(outcome).iter().filter(|part| matches!(part.kind, PartKind::Media(_))).count(),
-        _ => 0,
     }
 }
 

@@ -59,10 +59,9 @@ impl Decider {
     fn cut_harder(&self, call: &Call, measured: &Measured, sent: &Bytes, refusal: &Refusal, sizes: &Sizes) -> Option<Rewrite> {
         let Measured { request, prefixes, scale, rest, .. } = measured;
         let cap = request.cap.map(|(_, cap)| cap);
-        let separate = self.window(call).is_some_and(|window| window.separate_output);
-        let window = self.window(call).unwrap_or(Window { tokens: sizes.limit.min(BOUNDLESS), separate_output: separate });
+        let window = self.window(call).unwrap_or(Window { tokens: sizes.limit.min(BOUNDLESS), separate_output: false });
         let limits = call.policy.gates.limits(window, cap, scale.tokenizer.is_exact());
-        let answer = if separate || refusal.kind == Kind::Input && refusal.scope_is_input { 0 } else { cap.unwrap_or(0) };
+        let answer = if window.separate_output || refusal.kind == Kind::Input && refusal.scope_is_input { 0 } else { cap.unwrap_or(0) };
         let goal = sizes.goal(limits, call.policy.gates.target, answer, (refusal.kind == Kind::Bytes).then_some(sent.len() as u64));
 
         let weigh = |message: usize| self.weigh(measured, message);
