@@ -39,14 +39,12 @@ impl Serve {
         let admin_is_asked_for = self.flags.admin.is_some() || config.admin != Config::default().admin;
         lifecycle::raise_limits();
         let end = runtime.block_on(async {
+            let signals = lifecycle::Signals::new().map_err(super::failed)?;
             let running = start(&config, source, admin_is_asked_for).await.map_err(|problem| {
                 // Files that the configuration names are opened at the start; blame the file that names them.
                 refuse(&Problem { file: file.clone(), ..problem })
             })?;
-            lifecycle::run(running).await.map_err(|error| {
-                eprintln!("plimsoll: {error}");
-                ExitCode::FAILURE
-            })
+            lifecycle::run(running, signals).await.map_err(super::failed)
         });
         runtime.shutdown_background();
         end.map_or_else(|code| code, |()| ExitCode::SUCCESS)
