@@ -171,12 +171,38 @@ impl Decider {
         };
         if !shelf.is_settled(course.prefixes[epoch.covers]) {
             self.fetch(&shelf, &course.prefixes[..=epoch.cleared.upto]);
+            self.agree(&shelf, course, epoch);
         }
         let worked_out = epoch.worked_out(course);
         if epoch.covers == course.request.conversation.messages.len() {
             page.remember(course.prefixes[epoch.covers], standing);
         }
         worked_out
+    }
+
+    /// Settles what an epoch is sent with: what the first replica had that sent it. Summaries may arrive while several of them begin the same one.
+    fn agree(&self, shelf: &Shelf, course: &Course, epoch: &Epoch) {
+        let Some(store) = self.ledger.store().filter(|_| epoch.cleared.upto > 0) else { return };
+        let (begins, prefixes) = (course.prefixes[epoch.covers], &course.prefixes[..=epoch.cleared.upto]);
+        let own = shelf.longest(prefixes);
+        let mut hasher = Hasher::default();
+        hasher.piece(b'c', &shelf.epochs.0);
+        hasher.piece(b'p', &begins.0);
+        let messages = own.as_ref().map_or(0, |(messages, _)| *messages);
+        let stands = store.agree(hasher.finish(), (messages as u64).to_le_bytes().to_vec());
+        let first = stands.try_into().map_or(messages, |bytes| u64::from_le_bytes(bytes) as usize);
+        let chosen = match prefixes.get(first) {
+            _ if first == messages => own,
+            Some(prefix) if first > 0 => {
+                let claim = Claim { prefix: *prefix, shelf: shelf.base };
+                shelf.of(first, *prefix).or_else(|| {
+                    self.look_elsewhere(claim, shelf.now)?;
+                    shelf.of(first, *prefix)
+                })
+            }
+            _ => None,
+        };
+        shelf.choose(begins, chosen);
     }
 
     /// Takes over the longest summary of these prefixes that another replica made, where none as long is here.
