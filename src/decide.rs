@@ -12,7 +12,7 @@ pub use summary::{Claim, Job, Need};
 
 use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale, models};
 use crate::compact::summary::Candidates;
-use crate::compact::{Goal, Knobs, Rung, digest::Records, schedule::Course, schedule::Recall, schedule::Standing};
+use crate::compact::{Goal, Knobs, Rung, digest::Records, schedule::Course, schedule::Futile, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
 use crate::tokens::{Calibration, Memo};
@@ -297,19 +297,19 @@ impl Decider {
         }
         let ratio = self.calibration.ratio(&call.upstream, &course.scale.model);
         let tokens = standing.sent.tokens + course.rest;
+        let end = course.request.conversation.messages.len();
         let fits = tokens as f64 * ratio <= course.limits.window as f64 * SURE;
-        if ratio <= 1.0 || fits || tokens < standing.futile_until {
+        if ratio <= 1.0 || fits || standing.futile.holds(tokens, end) {
             return;
         }
-        let end = course.request.conversation.messages.len();
         course.compact(standing, end, Trigger::Preflight, &Goal::of(course.limits.scaled(ratio)));
         page.remember(course.prefixes[end], standing);
     }
 
     /// The provider refused an edited request for another reason than its length: this conversation is left alone until it grows a good deal.
     pub fn quarantine(&self, ticket: &Ticket, now: u64) {
-        let futile_until = ticket.rest + ticket.came.tokens + ticket.came.tokens / 4;
-        let standing = Standing { epoch: None, came: ticket.came, sent: ticket.came, futile_until };
+        let futile = Futile::until(ticket.rest + ticket.came.tokens + ticket.came.tokens / 4);
+        let standing = Standing { epoch: None, came: ticket.came, sent: ticket.came, futile };
         self.ledger.page(ticket.base, now).remember(ticket.prefix, &standing);
     }
 

@@ -26,7 +26,7 @@ pub use format::Format;
 pub use known::Known;
 
 use crate::conversation::{Conversation, Fingerprint, Kind, Role, Span};
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
 use bytestring::ByteString;
 use known::{Element, Reading};
@@ -97,7 +97,9 @@ const SUMMARISER_PROMPTS: &str = include_str!("wire/summariser_prompts.txt");
 
 static SUMMARISERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let prompts = SUMMARISER_PROMPTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    AhoCorasick::new(prompts).unwrap_or_else(|_| unreachable!("a built-in list is small"))
+    // Only this kind of search goes over text sixteen bytes at a time.
+    let kind = MatchKind::LeftmostFirst;
+    AhoCorasick::builder().match_kind(kind).build(prompts).unwrap_or_else(|_| unreachable!("a built-in list is small"))
 });
 
 /// What some agents put last into every request and take out of the next: the beginning of such a message, one a line.

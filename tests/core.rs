@@ -4,11 +4,12 @@ mod support;
 
 use bytes::Bytes;
 use plimsoll::budget::{Window, load::Scale};
-use plimsoll::compact::schedule::{Course, Forgetful};
+use plimsoll::compact::{Knobs, Rung, schedule::Course, schedule::Forgetful};
 use plimsoll::conversation::{Fingerprint, Role};
 use plimsoll::decide::{Call, Decider, Decision, Mode, Policy, Report, Rewrite, Steer};
 use plimsoll::wire::{Format, Request, check};
 use proptest::prelude::*;
+use serde_json::json;
 use std::cell::Cell;
 use std::sync::Arc;
 use support::conversations::{Event, Tool, history, render};
@@ -64,9 +65,11 @@ proptest! {
 
     /// Valid, Smaller, Surgical, The last word stays: what an edited request may and may not be.
     #[test]
-    fn valid_smaller_and_surgical(format in format(), events in history(8..60), window in 1500u64..20_000) {
+    fn valid_smaller_and_surgical(format in format(), events in history(8..60), window in 1500u64..20_000, pins in any::<bool>()) {
         let body = render(format, &events, None);
-        let call = call(format, body, window);
+        let pin_tools = if pins { vec!["grep".into()] } else { Vec::new() };
+        let policy = Policy { compact: Knobs { pin_tools, ..Knobs::default() }, ..Policy::default() };
+        let call = Call { policy: Arc::new(policy), ..call(format, body, window) };
         let (sent, report) = send(&decider(), &call);
         prop_assert!(report.cause.is_none() || report.cause == Some("off"), "failed open: {:?}", report.cause);
         if !report.edited {
@@ -251,6 +254,73 @@ fn valid_a_turn_that_ends_in_results_bridges_nothing() {
         // Items of the Responses format carry no text beside their calls, so there it fits.
         assert!(report.edited || format == Format::Responses, "{format:?}: {report:?}");
     }
+}
+
+/// Valid: what stays for a reason of its own in the middle ends in results, which are a user's message in some formats. A person's word after it does
+/// not follow on them.
+#[test]
+fn valid_a_persons_word_does_not_follow_on_results_that_stay() {
+    let says = |text: &str| json!({"role": "user", "content": text});
+    let answers = |words: usize| json!({"role": "assistant", "content": "it works like this. ".repeat(words)});
+    let uses = [
+        json!({"role": "assistant", "content": [{"type": "tool_use", "id": "p1", "name": "plan", "input": {"a": 1}}]}),
+        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "p1", "content": "the plan"}]}),
+    ];
+    let told = [says("mind this"), json!({"role": "system", "content": "The user switched to plan mode."})];
+    let rounds = (0..12).flat_map(|n| [answers(300), says(&format!("next {n}"))]);
+    let pinned = Policy { compact: Knobs { pin_tools: vec!["plan".into()], ..Knobs::default() }, ..Policy::default() };
+    let cases = [
+        ("a pinned tool", pinned, vec![vec![says("Task: fix it")], uses.to_vec(), rounds.clone().collect()]),
+        (
+            "a system message",
+            Policy::default(),
+            vec![vec![says("Task: fix it"), answers(20)], told.to_vec(), uses.to_vec(), rounds.collect()],
+        ),
+    ];
+    for (name, policy, messages) in cases {
+        let body = serde_json::to_vec(&json!({"model": "claude-sonnet-4", "max_tokens": 100, "messages": messages.concat()})).unwrap();
+        let call = Call { policy: Arc::new(policy), ..call(Format::Messages, body, 8_000) };
+        let (sent, report) = send(&decider(), &call);
+        assert!(report.edited && report.cause.is_none(), "{name}: {report:?}");
+        assert!(String::from_utf8_lossy(&sent).contains("the plan"), "{name}");
+    }
+}
+
+fn calls(outputs: impl Iterator<Item = String>) -> Vec<u8> {
+    let call =
+        |n: usize| json!({"id": format!("c{n}"), "type": "function", "function": {"name": "run", "arguments": format!("{{\"n\":{n}}}")}});
+    let turn = |(n, output)| {
+        let call = json!({"role": "assistant", "content": null, "tool_calls": [call(n)]});
+        [call, json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": output})]
+    };
+    let messages = std::iter::once(json!({"role": "user", "content": "Task"})).chain(outputs.enumerate().flat_map(turn));
+    serde_json::to_vec(&json!({"model": "gpt-4o", "messages": messages.collect::<Vec<_>>()})).unwrap()
+}
+
+/// What could not be cut while it was the newest is cut soon after, also by a plan that never touches the newest.
+#[test]
+fn a_compaction_that_could_not_help_is_tried_again_a_few_turns_later() {
+    let plan = vec![Rung::Elide, Rung::Microcompact, Rung::ShrinkArguments, Rung::Digest];
+    let policy = Arc::new(Policy { compact: Knobs { plan, ..Knobs::default() }, ..Policy::default() });
+    let decider = decider();
+    let edited = |turns: usize| {
+        let outputs = ["hi".into(), "word ".repeat(40_000)].into_iter().chain((0..turns).map(|n| format!("{n} is fine")));
+        let call = Call { policy: policy.clone(), ..call(Format::Chat, calls(outputs), 8_000) };
+        send(&decider, &call).1.edited
+    };
+    assert!(!edited(0), "nothing in this plan touches the newest turn");
+    assert!((1..=4).any(edited), "it is not the newest any more");
+}
+
+/// Half of a character can be cut away with what is around it, but never comes out as another.
+#[test]
+fn valid_half_a_character_is_not_replaced() {
+    let body = String::from_utf8(calls((0..12).map(|n| format!("{n} {}", "HALF ".repeat(400))))).unwrap().replace("HALF", "\\ud83d!");
+    assert!(body.contains(r"\ud83d!"));
+    let call = call(Format::Chat, body.into_bytes(), 8_000);
+    let (sent, report) = send(&decider(), &call);
+    let sent = String::from_utf8_lossy(&sent).to_lowercase();
+    assert!(report.edited && !sent.contains('\u{fffd}') && !sent.contains("\\ufffd"), "{report:?}");
 }
 
 /// A conversation that nobody remembers is replayed in steps that grow with it, however many epochs it has had, and with however small a window.

@@ -67,28 +67,27 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
     }
 }
 
-/// Where the first thing kept after the opener is a person's word too, one assistant turn before it stays, so that the roles take turns.
+/// Where a person's word would follow on another user message, one assistant turn before it stays, so that the roles take turns.
 ///
 /// The newest that is light, or else the lightest: what it says is chance, what it weighs is not. Where results are a user's messages, a turn that
-/// ends in them bridges nothing.
+/// ends in them bridges nothing, and a person's word after it needs a bridge too.
 fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u64) {
     if zones.opener.is_none() {
         return;
     }
     let is_system = |turn: usize| view.turns.list[turn].role == Role::System;
+    let ends_as_user =
+        |turn: usize| view.turns.list[turn].messages.clone().last().is_some_and(|last| view.messages()[last].role == Role::User);
     let after = view.turns.list.iter().position(|turn| turn.messages.start >= first).unwrap_or(keep.len());
-    let mut previous_is_person = true;
+    let (mut follows_user, mut between) = (true, after);
     for turn in after..keep.len() {
         if !keep[turn] || is_system(turn) {
             continue;
         }
-        let person = view.turns.list[turn].role == Role::User;
-        if person && previous_is_person {
+        if view.turns.list[turn].role == Role::User && follows_user {
             let weight = |turn: usize| view.turns.list[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
-            let ends_as_user =
-                |turn: usize| view.turns.list[turn].messages.clone().last().is_some_and(|last| view.messages()[last].role == Role::User);
             let candidates = || {
-                (after..turn)
+                (between..turn)
                     .rev()
                     .filter(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant && !ends_as_user(before))
             };
@@ -98,7 +97,7 @@ fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u6
                 keep[bridge] = true;
             }
         }
-        previous_is_person = person;
+        (follows_user, between) = (ends_as_user(turn), turn + 1);
     }
 }
 

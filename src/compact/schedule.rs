@@ -89,8 +89,33 @@ pub struct Standing {
     /// The messages of the prefix as they came, and as they would be sent at most; without system prompt and tools.
     pub came: Load,
     pub sent: Load,
-    /// A compaction that could not improve is not tried again below so many tokens.
-    pub futile_until: u64,
+    pub futile: Futile,
+}
+
+/// A compaction that could not improve is not tried again below so many tokens and before so many messages.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Futile {
+    pub tokens: u64,
+    pub messages: usize,
+    /// So often in a row it was tried.
+    times: u32,
+}
+
+impl Futile {
+    /// Until a request weighs so much, however many messages it has.
+    pub fn until(tokens: u64) -> Self {
+        Self { tokens, messages: usize::MAX, times: 0 }
+    }
+
+    pub fn holds(&self, tokens: u64, messages: usize) -> bool {
+        tokens < self.tokens && messages < self.messages
+    }
+
+    /// After another try. What is too new to be touched will be older soon; but what cannot be compacted at all must not be gone over at every turn.
+    fn again(&self, tokens: u64, messages: usize, reclaim: u64) -> Self {
+        let (more, later) = (reclaim.max(tokens / 16).max(1), 2 << self.times.min(30));
+        Self { tokens: tokens + more, messages: messages + later, times: self.times + 1 }
+    }
 }
 
 /// What earlier requests left behind, for one tenant, format and policy. Losing it loses nothing but time.
@@ -149,7 +174,7 @@ impl Course<'_> {
     fn gate(&self, standing: &mut Standing, end: usize) {
         let whole = Load { tokens: standing.sent.tokens + self.rest, ..standing.sent };
         let Some(trigger) = self.limits.due(whole) else { return };
-        if whole.tokens >= standing.futile_until && !self.is_cooling(standing, end, whole.tokens) {
+        if !standing.futile.holds(whole.tokens, end) && !self.is_cooling(standing, end, whole.tokens) {
             self.compact(standing, end, trigger, &Goal::of(self.limits));
         }
     }
@@ -178,9 +203,7 @@ impl Course<'_> {
                 || (trigger == Trigger::Bytes && elsewhere)
                 || (trigger == Trigger::Manual && outcome.load.tokens < standing.sent.tokens))
         {
-            // The more there is that cannot be compacted, the more has to come before it is tried again.
-            let weight = standing.sent.tokens + self.rest;
-            standing.futile_until = weight + reclaim.max(weight / 16).max(1);
+            standing.futile = standing.futile.again(standing.sent.tokens + self.rest, end, reclaim);
             return false;
         }
         let number = standing.epoch.as_ref().map_or(0, |epoch| epoch.number) + 1;
@@ -193,7 +216,7 @@ impl Course<'_> {
         standing.epoch =
             Some(Arc::new(Epoch { number, covers: end, cleared, cleared_before, rungs, trigger, goal: *goal, worked_out, stored }));
         standing.sent = outcome.load;
-        standing.futile_until = 0;
+        standing.futile = Futile::default();
         true
     }
 

@@ -219,9 +219,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What the JSON string at `span` says.
+    /// What the JSON string at `span` says, without halves of characters, which no text of ours could hold as they came.
     pub fn said(&self, span: Span) -> Cow<'a, str> {
-        json::unescape(json::inner(self.body(), span).of(self.body()))
+        let raw = json::inner(self.body(), span).of(self.body());
+        match json::unescape(raw) {
+            Cow::Owned(said) if said.contains(char::REPLACEMENT_CHARACTER) && !raw.contains(char::REPLACEMENT_CHARACTER) => {
+                Cow::Owned(said.replace(char::REPLACEMENT_CHARACTER, ""))
+            }
+            said => said,
+        }
     }
 
     /// Arguments of a call as JSON text.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Load;
-use crate::compact::schedule::{Epoch, Standing};
+use crate::compact::schedule::{Epoch, Futile, Standing};
 use crate::conversation::{Fingerprint, Hasher};
 
 /// Changes when what is stored can no longer be read as it was.
@@ -54,7 +54,7 @@ pub struct Counted {
 struct Stored {
     came: Load,
     sent: Load,
-    futile_until: u64,
+    futile: Futile,
     epoch: Option<Fingerprint>,
 }
 
@@ -65,7 +65,7 @@ pub fn first(store: &dyn Store, keys: &[Fingerprint], at_hand: Option<&Arc<Epoch
 }
 
 fn standing(store: &dyn Store, value: &[u8], at_hand: Option<&Arc<Epoch>>) -> Option<Standing> {
-    let Stored { came, sent, futile_until, epoch } = postcard::from_bytes(value).ok()?;
+    let Stored { came, sent, futile, epoch } = postcard::from_bytes(value).ok()?;
     let epoch = match epoch {
         None => None,
         Some(key) => Some(match at_hand.filter(|epoch| epoch.stored.get() == Some(&key)) {
@@ -82,7 +82,7 @@ fn standing(store: &dyn Store, value: &[u8], at_hand: Option<&Arc<Epoch>>) -> Op
             }
         }),
     };
-    Some(Standing { epoch, came, sent, futile_until })
+    Some(Standing { epoch, came, sent, futile })
 }
 
 /// Puts a standing where all can find it, its epoch first. One whose edits nobody has wanted yet is not worth it.
@@ -97,7 +97,7 @@ pub fn keep(store: &dyn Store, key: Fingerprint, standing: &Standing) {
             key
         })),
     };
-    let stored = Stored { came: standing.came, sent: standing.sent, futile_until: standing.futile_until, epoch };
+    let stored = Stored { came: standing.came, sent: standing.sent, futile: standing.futile, epoch };
     store.put(key, postcard::to_stdvec(&stored).unwrap_or_default());
 }
 

@@ -160,10 +160,10 @@ fn session() -> (Conversation, Vec<usize>) {
         let lines: Vec<String> =
             (0..30 + dice.roll(120)).map(|line| format!("    let level_{line} = reader.level({}, tide);", dice.roll(9000))).collect();
         talk.push(Who::Result("read".into(), false), lines.join("\n"));
-        if turn % 8 == 0 {
-            talk.push(Who::Assistant, format!("{path} is moved; its levels are read by the new reader now."));
-            talk.push(Who::User, format!("Good. Keep the offsets of port {turn} under {} cm, and go on.", 100 + dice.roll(80)));
-        }
+        let levels: Vec<String> = (0..20).map(|_| format!("level {} stood at {} cm", dice.roll(150), dice.roll(9000))).collect();
+        talk.push(Who::Assistant, format!("{path} is moved; its levels are read by the new reader now: {}.", levels.join(", ")));
+        let bound = format!("Keep the offsets of port {turn} under {} cm, and go on.", 100 + dice.roll(80));
+        talk.push(Who::User, if turn % 8 == 0 { bound } else { "Go on.".into() });
         ends.push(talk.messages.len());
     }
     (talk, ends)

@@ -59,7 +59,7 @@ fn judge(source: Source) -> Vec<String> {
                 if weight < POSTCARD {
                     continue;
                 }
-                let call = request::call(&decider, Format::Chat, body, &policy, weight, Steer::Now);
+                let call = request::call(&decider, Format::Chat, body, &policy, weight - 1, Steer::Now);
                 let (sent, report) = request::sent(&decider, &call);
                 let read = Read::of(&sent, talk);
                 scores.round(talk, end, round, column, &read);
@@ -83,7 +83,8 @@ pub fn policy(percent: usize) -> Policy {
     let mut policy = Policy::default();
     policy.gates.target = 1.0;
     policy.gates.preflight.safety = 1.0;
-    policy.gates.hygiene.enabled = false;
+    // One compaction of the whole in each round, and none on the way there.
+    (policy.gates.hygiene.enabled, policy.gates.preflight.enabled) = (false, false);
     let knobs = &mut policy.compact;
     knobs.plan = vec![Rung::Summarize, Rung::Digest];
     (knobs.tail, knobs.tail_messages, knobs.running_loop) = (0.0, TAIL, 0.0);

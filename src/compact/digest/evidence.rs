@@ -1,5 +1,6 @@
 //! Error evidence in tool output: whether there is any, and which lines of it say what went wrong.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -189,7 +190,7 @@ fn shape(line: &str) -> Option<Shape> {
         (set.unwrap_or_else(|_| unreachable!("built-in shapes are valid")), shapes)
     });
     let (patterns, shapes) = &*SHAPES;
-    patterns.matches(cut(line.trim_end()).as_bytes()).iter().map(|at| shapes[at]).max()
+    patterns.matches(colourless(cut(line.trim_end())).as_bytes()).iter().map(|at| shapes[at]).max()
 }
 
 /// How much a log line says beside its time and level.
@@ -199,13 +200,13 @@ fn news(line: &str) -> usize {
 
 fn exception(line: &str) -> bool {
     static HEAD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:E\s+)?(?:[\w$]+[.:]+)*[A-Z]\w*(?:Error|Exception)\b"));
-    HEAD.is_match(line) || line.starts_with("Caused by:")
+    HEAD.is_match(&colourless(line)) || line.starts_with("Caused by:")
 }
 
 /// Whether a line names a place in a source file.
 pub(crate) fn located(line: &str) -> bool {
     static PLACE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"[\w./\\-]+\.[A-Za-z]{1,5}[:(]\d+|File "[^"]+", line \d+|\bline \d+"#));
-    PLACE.is_match(cut(line))
+    PLACE.is_match(&colourless(cut(line)))
 }
 
 /// Frames of libraries say less than those of one's own code.
@@ -249,6 +250,11 @@ fn line_bounds(window: &str, at: usize) -> (usize, &str) {
 
 fn cut(line: &str) -> &str {
     if line.len() <= LINE { line } else { &line[..floor(line, LINE)] }
+}
+
+/// A line as it is read on a terminal.
+fn colourless(line: &str) -> Cow<'_, str> {
+    if line.contains('\u{1b}') { Cow::Owned(plain(line)) } else { Cow::Borrowed(line) }
 }
 
 /// A line without control characters, which terminals leave in their output.
@@ -332,6 +338,16 @@ mod tests {
         assert_eq!(telling(&output, 6), all);
         assert_eq!(telling(&output, 1).len(), 2);
         assert!(telling(&output, 0).is_empty() && telling(&noise, 6).is_empty());
+    }
+
+    #[test]
+    fn colours_hide_nothing() {
+        let cargo = "\u{1b}[1m\u{1b}[91merror[E0308]\u{1b}[0m\u{1b}[1m: mismatched types\u{1b}[0m\n \u{1b}[1m\u{1b}[94m--> \u{1b}[0msrc/main.rs:3:5";
+        let python = "  File \u{1b}[35m\"app/pay.py\"\u{1b}[0m, line \u{1b}[35m31\u{1b}[0m, in total\n\u{1b}[1;35mValueError\u{1b}[0m: \u{1b}[35mbad\u{1b}[0m";
+        for output in [cargo, python] {
+            assert!(is_error(output, false), "{output}");
+            assert_eq!(telling(output, 6).len(), 2, "{output}");
+        }
     }
 
     #[test]
