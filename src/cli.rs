@@ -100,7 +100,7 @@ impl Flags {
     /// Where the configuration comes from.
     fn source(&self) -> Source {
         let Flags { config, preset, listen, upstream, window, admin, log_level, log_format } = self.clone();
-        Source { file: config, overrides: Overrides { preset, listen, admin, upstream, window, log_level, log_format } }
+        Source { file: config, overrides: Overrides { preset, listen, admin, upstream, window, log_level, log_format, traces: None } }
     }
 }
 

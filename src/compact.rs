@@ -56,6 +56,8 @@ pub struct Outcome {
     pub cleared: Cleared,
     /// The notes hold a model's summary.
     pub summarized: bool,
+    /// What became of the records that the notes are made of; nothing for a draft.
+    pub records: digest::Records,
 }
 
 impl Goal {
@@ -128,7 +130,7 @@ fn ladder(mut view: View, goal: &Goal, knobs: &Knobs) -> Outcome {
         }
     }
     let load = Load { tokens: view.tokens() - rest, bytes: view.bytes(), media: view.media(), messages: view.kept() };
-    let (cleared, slack, summarized) = (view.cleared(), view.slack(), view.summarized);
+    let (cleared, slack, summarized, records) = (view.cleared(), view.slack(), view.summarized, view.records);
     let edits = if goal.draft { Vec::new() } else { view.into_edits() };
-    Outcome { edits, load, slack, rungs, cleared, summarized }
+    Outcome { edits, load, slack, rungs, cleared, summarized, records }
 }

@@ -7,6 +7,7 @@
 
 mod base;
 mod file;
+mod kind;
 mod platform;
 mod policy;
 mod preset;
@@ -14,6 +15,7 @@ mod problem;
 mod route;
 pub mod secret;
 mod template;
+mod traces;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,7 @@ pub use policy::{Limits, Overflow, Policy};
 pub use preset::PRESETS;
 pub use problem::Problem;
 pub use route::{Model, Route, RouteFormat};
+pub use traces::Traces;
 
 /// The annotated list of all knobs with their defaults.
 pub const REFERENCE: &str = include_str!("../config/reference.toml");
@@ -63,6 +66,7 @@ pub struct Config {
     pub keep_alive: f64,
     pub tls: Tls,
     pub log: Log,
+    pub traces: Traces,
     pub admission: Admission,
     pub access: Access,
     pub credential: Credential,
@@ -93,6 +97,7 @@ impl Default for Config {
             keep_alive: 600.0,
             tls: Tls::default(),
             log: Log::default(),
+            traces: Traces::default(),
             admission: Admission::default(),
             access: Access::default(),
             credential: Credential::default(),
@@ -211,16 +216,30 @@ pub enum Http2 {
 impl Config {
     /// The files that are read when this configuration is put to work. Besides the file that it was read from, these are what may change.
     pub fn files(&self) -> Vec<std::path::PathBuf> {
-        let Config { tls, access, credential, ledger, .. } = self;
+        let Config { tls, access, credential, ledger, traces, .. } = self;
         let own = self.route.iter().filter_map(|route| route.connection(&self.connection).ok());
         let connections: Vec<Connection> = own.chain([self.connection.clone()]).collect();
         let plain = [&tls.certificate, &tls.key, &tls.client_ca]
             .into_iter()
             .chain(connections.iter().flat_map(|connection| [&connection.ca_file, &connection.certificate, &connection.key]));
-        let secrets = [&access.tokens, &access.admin_token, &credential.openai, &credential.anthropic, &ledger.secret]
+        let secrets = [&access.tokens, &access.admin_token, &credential.openai, &credential.anthropic, &ledger.secret, &traces.headers]
             .into_iter()
             .chain(self.route.iter().map(|route| &route.credential));
         plain.filter(|file| !file.is_empty()).map(std::path::PathBuf::from).chain(secrets.filter_map(|named| secret::file(named))).collect()
+    }
+}
+
+impl Config {
+    /// What calls for summaries are authorised with can be had, wherever it is set. The other secrets are read by who uses them.
+    pub fn check_secrets(&self) -> Result<(), Problem> {
+        self.policy.check_secrets("policy")?;
+        let routes = self.route.iter().enumerate().map(|(index, route)| (format!("route.{index}.policy"), &route.policy));
+        let models = self.model.iter().enumerate().map(|(index, model)| (format!("model.{index}.policy"), &model.policy));
+        routes.chain(models).try_for_each(|(at, policy)| match self.policy.overlaid([policy]) {
+            Ok(policy) => policy.check_secrets(&at),
+            // It was tried when the configuration was read.
+            Err(_) => Ok(()),
+        })
     }
 }
 
@@ -236,6 +255,8 @@ pub struct Overrides {
     pub window: Option<u64>,
     pub log_level: Option<Level>,
     pub log_format: Option<LogFormat>,
+    /// Where traces go.
+    pub traces: Option<String>,
 }
 
 impl Overrides {
@@ -248,6 +269,7 @@ impl Overrides {
         set(&mut config.listen, &self.listen);
         set(&mut config.admin, &self.admin);
         set(&mut config.upstream, &self.upstream);
+        set(&mut config.traces.endpoint, &self.traces);
         if let Some(window) = self.window {
             config.policy.window = window;
             // A window said on the command line is meant for whatever is asked, so no pattern in a file may undo it.

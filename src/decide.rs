@@ -12,7 +12,7 @@ pub use summary::{Claim, Job, Need};
 
 use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale, models};
 use crate::compact::summary::Candidates;
-use crate::compact::{Goal, Knobs, Rung, schedule::Course, schedule::Futile, schedule::Recall, schedule::Standing};
+use crate::compact::{Goal, Knobs, Rung, digest::Records, schedule::Course, schedule::Futile, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
 use crate::ledger::Ledger;
 use crate::tokens::{Calibration, Memo};
@@ -87,6 +87,8 @@ pub struct Report {
     /// Counted tokens of the whole request, as it came and as it would be sent. None where nothing had to be counted.
     pub tokens: Option<(u64, u64)>,
     pub rungs: Vec<&'static str>,
+    /// What became of the records that a digest is made of, where this request is the first to carry it.
+    pub records: Records,
     pub epoch: u32,
     pub window: Option<u64>,
     /// Why nothing was done, where something might have been.
@@ -257,7 +259,9 @@ impl Decider {
         if let Some(epoch) = &standing.epoch {
             (report.rungs, report.epoch) = (epoch.rungs(), epoch.number);
             // An epoch that began earlier is no news: its edits are only applied again.
-            report.trigger = Some(if epoch.covers >= request.lasting() { epoch.trigger.name() } else { "ledger" });
+            let is_news = epoch.covers >= request.lasting();
+            report.trigger = Some(if is_news { epoch.trigger.name() } else { "ledger" });
+            report.records = worked_out.filter(|_| is_news).map_or_else(Records::default, |worked_out| worked_out.records);
         }
         report.rungs.extend(cap.map(|_| Rung::ClampOutput.name()));
         if refuse {

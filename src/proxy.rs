@@ -31,6 +31,7 @@ mod summarizer;
 mod tap;
 mod target;
 mod tls;
+mod traces;
 mod tunnel;
 mod upload;
 mod upstream;
@@ -53,6 +54,7 @@ use self::{
     payload::Payload,
     relay::{Held, Verdict},
     reply::Reply,
+    traces::Traces,
 };
 pub use self::{
     call::Call,
@@ -72,6 +74,7 @@ pub struct Proxy {
     annotate: bool,
     max_chat_bytes: u64,
     request_idle: Duration,
+    traces: Option<Arc<Traces>>,
     /// What follows outlives the configuration.
     decide: Arc<Decide>,
     windows: Arc<Windows>,
@@ -98,13 +101,13 @@ impl Proxy {
             false => Arc::new(Windows::new(config.discover, config.discover_wait)),
         };
         let (decide, admission, metrics) = (self.decide.clone(), self.admission.clone(), self.metrics.clone());
-        Proxy::under(config, Some(&self.routes), decide, windows, admission, metrics, self.key, self.tunnels.clone())
+        Proxy::under(config, Some(self), decide, windows, admission, metrics, self.key, self.tunnels.clone())
     }
 
     #[expect(clippy::too_many_arguments, reason = "what outlives a configuration, each once")]
     fn under(
         config: &Config,
-        earlier: Option<&Routes>,
+        earlier: Option<&Proxy>,
         decide: Arc<Decide>,
         windows: Arc<Windows>,
         admission: Arc<Admission>,
@@ -112,8 +115,10 @@ impl Proxy {
         key: [u8; 32],
         tunnels: TaskTracker,
     ) -> Result<Proxy, Problem> {
+        config.check_secrets()?;
         Ok(Proxy {
-            routes: Routes::new(config, earlier)?,
+            routes: Routes::new(config, earlier.map(|earlier| &earlier.routes))?,
+            traces: Traces::new(config, earlier.and_then(|earlier| earlier.traces.as_ref()), &metrics)?,
             access: Access::new(&config.access)?,
             limits: config.admission.clone(),
             websocket: config.websocket,
@@ -146,7 +151,7 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
         proxy.metrics.refused(&Error::NoTunnel);
         return reply::refuse(&down, &Error::NoTunnel, None).await;
     }
-    let call = match Call::of(head, &proxy.routes, &proxy.access, &proxy.key) {
+    let mut call = match Call::of(head, &proxy.routes, &proxy.access, &proxy.key) {
         Ok(call) => call,
         Err((error, format)) => {
             proxy.metrics.refused(&error);
@@ -155,6 +160,7 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
             return reply::refuse(&down, &error, format).await;
         }
     };
+    call.trace = proxy.traces.as_ref().and_then(|traces| traces.begin(&call.headers));
     let place = proxy.admission.admit(&proxy.limits, call.tenant, started);
     let mut reply = Reply::new(proxy.clone(), Arc::new(call), down, started);
     match place {
@@ -231,6 +237,7 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
 
     // Refused, and nothing that matters has gone down yet. There is one more try; whatever becomes of it, this first refusal is what the
     // agent gets if not an answer, because agents heal themselves by its words and numbers.
+    reply.asking = None;
     let status = first.head.status.as_u16();
     if is_overflow(&refusal, status, reply) {
         reply.line.overflow = Some(refusal.rule);

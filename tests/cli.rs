@@ -212,6 +212,17 @@ fn a_wrong_configuration_ends_with_64_and_names_the_key() {
     check(&["check", "--config", "bad.toml"], &[], "bad.toml: policy.target: 45 is not accepted");
     check(&["serve", "--listen", "nowhere"], &[], "listen: \"nowhere\" is not accepted");
     check(&["serve"], &[("PLIMSOLL_UPSTREAM", "ftp://h")], "upstream: \"ftp://h\" is not accepted");
+    let key_file = "[policy.compact.summarize]\nmodel = \"m\"\nupstream = \"http://h\"\nkey_file = \"/nope\"\n";
+    fs::write(folder.path().join("nope.toml"), format!("listen = \"127.0.0.1:0\"\nadmin = \"off\"\n{key_file}")).unwrap();
+    let words =
+        "nope.toml: policy.compact.summarize.key_file: /nope cannot be read: No such file or directory (os error 2); expected a file";
+    check(&["serve", "--config", "nope.toml"], &[], words);
+    fs::write(folder.path().join("negative.toml"), "[ledger]\nbytes = -1\n").unwrap();
+    check(
+        &["serve", "--config", "negative.toml"],
+        &[],
+        "negative.toml: ledger.bytes: integer `-1` is not accepted; expected a whole number",
+    );
     check(&["run", "--config", "bad.toml", "--", "echo", "ran"], &[], "policy.target");
     check(&["run", "--", "echo", "ran"], &[("OPENAI_BASE_URL", "nonsense")], "OPENAI_BASE_URL: its value is not accepted");
     check(&["run"], &[], "<CMD>");

@@ -326,3 +326,28 @@ async fn a_slow_agent_slows_its_upstream() {
     }
     assert!(before < 64 << 20, "{before} bytes of 128 MB went out to an agent that reads nothing");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_header_of_ours_that_cannot_be_meant_is_answered_in_the_agents_wire_format() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy(&upstream).await;
+    let with = |header: &str, path: &str| {
+        format!("POST {path} HTTP/1.1\r\nHost: proxy.example\r\n{header}\r\nContent-Length: {}\r\n\r\n{HELLO}", HELLO.len())
+    };
+    for path in [CHAT, "/v1/responses", "/v1/messages"] {
+        for (header, accepted) in
+            [("x-plimsoll-window: 8k", "a whole number of tokens"), ("x-plimsoll-compact: maybe", "off, now or defer")]
+        {
+            let got = ask(proxy.address, with(header, path)).await;
+            let (name, value) = header.split_once(": ").unwrap();
+            let error = &got.json()["error"];
+            let message = error["message"].as_str().unwrap();
+            assert_eq!((got.status(), error["type"].as_str()), (400, Some("invalid_request_error")), "{got:?}");
+            assert!(message.contains(name) && message.contains(accepted) && !message.contains(value), "{message}");
+            assert_eq!(got.json()["type"] == "error", path == "/v1/messages");
+        }
+    }
+    assert_eq!(upstream.seen().len(), 0);
+    // Where the header means nothing, nothing is made of it.
+    assert_eq!(ask(proxy.address, with("x-plimsoll-window: 8k", "/v1/other")).await.status(), 200);
+}

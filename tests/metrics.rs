@@ -4,8 +4,13 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use plimsoll::proxy::{decide::Decide, metrics::CATALOGUE};
-use support::{Agent, CHAT, HELLO, Upstream, agent::ask, nobody, ok, post, proxy_to, proxy_with, script::Scripted, sse};
+use plimsoll::{
+    compact::summary::When,
+    proxy::{decide::Decide, metrics::CATALOGUE},
+};
+use support::{
+    Agent, CHAT, HELLO, Upstream, agent::ask, long, nobody, ok, post, proxy_to, proxy_with, script::Scripted, secure::Identity, sse,
+};
 
 fn with_admin(config: &mut plimsoll::config::Config) {
     config.admin = "127.0.0.1:0".into();
@@ -100,6 +105,69 @@ async fn retries_fail_opens_and_failures_are_counted_by_cause() {
         ],
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_summaries_cost_and_what_digests_leave_out_is_counted() {
+    let usage = "\"usage\":{\"prompt_tokens\":40,\"completion_tokens\":1}";
+    let models = Upstream::new(move |_, _| {
+        ok(&format!("{{\"choices\":[{{\"message\":{{\"content\":\"\"}},\"finish_reason\":\"stop\"}}],{usage}}}"))
+    })
+    .await;
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let url = models.url();
+    let change = |config: &mut plimsoll::config::Config| {
+        with_admin(config);
+        config.policy.window = long::WINDOW;
+        let compact = &mut config.policy.compact;
+        (compact.summarize.model, compact.summarize.upstream, compact.summarize.when) = ("s".into(), url, When::Request);
+        // Room for a few lines only.
+        compact.digest.max_tokens = 100;
+    };
+    let proxy = proxy_with(&upstream, change, Decide::default()).await;
+    for turns in 8..24 {
+        ask(proxy.address, post(CHAT, &long::body("one", turns))).await;
+    }
+    let calls = models.seen().len();
+    assert!(calls > 0);
+    let wanted = [
+        format!("plimsoll_summary_calls_total{{outcome=\"wasted\"}} {calls}"),
+        "plimsoll_summary_calls_total{outcome=\"kept\"} 0".into(),
+        format!("plimsoll_summary_tokens_total{{kind=\"input\",outcome=\"wasted\"}} {}", 40 * calls),
+        format!("plimsoll_summary_tokens_total{{kind=\"output\",outcome=\"wasted\"}} {calls}"),
+        "plimsoll_summaries_total{end=\"empty\"} 1".into(),
+        "plimsoll_exchanges_in_flight 0".into(),
+        "plimsoll_summaries_total{end=\"kept\"} 0".into(),
+    ];
+    until(proxy.admin.unwrap(), &wanted.each_ref().map(String::as_str)).await;
+    let text = scrape(proxy.admin.unwrap()).await;
+    let records = |text: &str, outcome: &str| -> u64 {
+        let counts = text.lines().filter(|line| line.starts_with("plimsoll_digest_records_total{") && line.contains(outcome));
+        counts.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    let (written, left_out) = (records(&text, "\"written\""), records(&text, "\"left_out\""));
+    assert!(written > 0 && left_out > written, "{text}");
+    // The same epoch again loses nothing more.
+    let reapplied =
+        |text: &str| text.lines().find_map(|line| line.strip_prefix("plimsoll_epochs_reapplied_total ")?.parse::<u64>().ok()).unwrap();
+    ask(proxy.address, post(CHAT, &long::body("one", 23).replace("]}", ",{\"role\":\"user\",\"content\":\"Go on.\"}]}"))).await;
+    until(proxy.admin.unwrap(), &[&format!("plimsoll_epochs_reapplied_total {}", reapplied(&text) + 1)]).await;
+    assert_eq!(records(&scrape(proxy.admin.unwrap()).await, "outcome"), written + left_out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_certificates_that_are_shown_is_told() {
+    let (upstream, server) = (Upstream::new(|_, _| ok("{}")).await, Identity::new());
+    let change = |config: &mut plimsoll::config::Config| {
+        with_admin(config);
+        config.tls.certificate = server.certificate.to_str().unwrap().into();
+        config.tls.key = server.key.to_str().unwrap().into();
+    };
+    let proxy = proxy_with(&upstream, change, Decide::default()).await;
+    let text = scrape(proxy.admin.unwrap()).await;
+    let end = text.lines().find_map(|line| line.strip_prefix("plimsoll_certificate_expiry_timestamp_seconds{use=\"server\"} ")).unwrap();
+    assert!(end.parse::<u64>().unwrap() > 1_700_000_000, "{end}");
+    assert!(text.contains("plimsoll_certificate_expiry_timestamp_seconds{use=\"client\"} 0"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -58,8 +58,10 @@ impl Run {
                 .await
                 .map_err(|problem| refuse(&Problem { file, ..problem }))?;
             let (program, arguments) = self.command.split_first().ok_or(ExitCode::from(super::USAGE))?;
+            let code = accompany(command(program, arguments, running.address), program).await;
             // Nobody is left to answer when the command has ended, so nothing is drained.
-            Ok::<_, ExitCode>(accompany(command(program, arguments, running.address), program).await)
+            running.flush().await;
+            Ok::<_, ExitCode>(code)
         });
         runtime.shutdown_background();
         end.unwrap_or_else(|code| code)

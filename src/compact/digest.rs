@@ -102,6 +102,19 @@ pub struct Tally {
     pub calls: usize,
 }
 
+/// What of the records that were worth a line stands in a digest, and what found no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    pub written: Tally,
+    pub left_out: Tally,
+}
+
+impl Digest {
+    pub fn records(&self) -> Records {
+        Records { written: self.written, left_out: self.left_out }
+    }
+}
+
 /// The digest of `scope` in at most `budget` tokens, as `count` counts them. Pure, and as deterministic as `count` is.
 pub fn digest(scope: &Scope, budget: usize, count: &dyn Fn(&str) -> usize) -> Digest {
     let extracted = records::extract(scope);
@@ -112,6 +125,14 @@ pub fn digest(scope: &Scope, budget: usize, count: &dyn Fn(&str) -> usize) -> Di
 }
 
 impl Tally {
+    /// The names of the kinds, in the order of [`Tally::counts`].
+    pub const KINDS: [&'static str; 8] = ["user", "asks", "assistant", "errors", "files", "commands", "identifiers", "calls"];
+
+    pub fn counts(&self) -> [usize; 8] {
+        let Tally { user, asks, assistant, errors, files, commands, identifiers, calls } = *self;
+        [user, asks, assistant, errors, files, commands, identifiers, calls]
+    }
+
     fn of(records: &std::collections::HashMap<render::Section, usize>) -> Self {
         use render::Section;
         let number = |section: Section| records.get(&section).copied().unwrap_or(0);

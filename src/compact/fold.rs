@@ -1,6 +1,6 @@
 //! `summarize`, `digest` and `sliding_window`: the middle goes, whole turns at a time. The first two leave one text of notes in its place.
 
-use super::digest::{Passage, Scope, digest as write};
+use super::digest::{Passage, Records, Scope, digest as write};
 use super::{Goal, Knobs, Rung, View, Zones, passages, summary, view::text};
 use crate::conversation::Role;
 use crate::wire::Change;
@@ -107,7 +107,7 @@ fn leave_notes<'a>(view: &mut View<'a>, zones: &Zones, first: usize, mut covered
     });
     let Some(place) = place else { return };
     view.take_back_notes(place);
-    view.summarized = false;
+    (view.summarized, view.records) = (false, Records::default());
     let most = ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens);
     let room = goal.target.saturating_sub(view.tokens() + 8).min(most);
     // Where even the target is out of reach, the notes still get a little: what a person said costs less than losing it.
@@ -126,11 +126,15 @@ fn leave_notes<'a>(view: &mut View<'a>, zones: &Zones, first: usize, mut covered
     }
     let count = |text: &str| view.count(text) as usize;
     let scope = Scope { covered: &covered, kept: &kept };
-    let (notes, summarized) = match view.summary {
+    let (notes, summarized, records) = match view.summary {
         Some(summary) => summary::notes(summary, &scope, budget as usize, &count),
-        None => (write(&scope, budget as usize, &count).text, false),
+        None => {
+            let digest = write(&scope, budget as usize, &count);
+            let records = digest.records();
+            (digest.text, false, records)
+        }
     };
-    view.summarized = summarized;
+    (view.summarized, view.records) = (summarized, records);
     let change = |notes| if zones.opener.is_some() { Change::Append { text: notes } } else { Change::Before { text: notes } };
     view.add_notes(place, (!notes.is_empty()).then(|| change(text(notes))), budget);
 }

@@ -6,6 +6,7 @@
 
 mod stored;
 
+use super::digest::Records;
 use super::summary::{Shelf, Summary};
 use super::{Cleared, Goal, Knobs, Outcome, Rung, View, ladder};
 use crate::budget::{Limits, Load, Trigger, load::Scale};
@@ -40,6 +41,9 @@ pub struct WorkedOut {
     pub slack: u64,
     /// The notes hold a model's summary.
     pub summarized: bool,
+    /// What became of the records that the notes are made of, for whoever worked it out.
+    #[serde(skip)]
+    pub records: Records,
 }
 
 impl Epoch {
@@ -49,9 +53,9 @@ impl Epoch {
             let shelf = course.shelf.filter(|_| self.cleared.upto > 0);
             let chosen = shelf.and_then(|shelf| shelf.settle(course.prefixes[self.covers], &course.prefixes[..=self.cleared.upto]));
             let summary = chosen.as_ref().map(|(_, summary)| &**summary);
-            let Outcome { edits, slack, summarized, .. } =
+            let Outcome { edits, slack, summarized, records, .. } =
                 course.run(&self.cleared_before, self.covers, &Goal { draft: false, ..self.goal }, summary);
-            WorkedOut { edits, slack, summarized }
+            WorkedOut { edits, slack, summarized, records }
         })
     }
 
@@ -203,10 +207,10 @@ impl Course<'_> {
             return false;
         }
         let number = standing.epoch.as_ref().map_or(0, |epoch| epoch.number) + 1;
-        let Outcome { edits, slack, rungs, cleared, .. } = outcome;
+        let Outcome { edits, slack, rungs, cleared, records, .. } = outcome;
         let worked_out = OnceLock::new();
         if !goal.draft {
-            worked_out.get_or_init(|| WorkedOut { edits, slack, summarized: false });
+            worked_out.get_or_init(|| WorkedOut { edits, slack, summarized: false, records });
         }
         let stored = OnceLock::new();
         standing.epoch =

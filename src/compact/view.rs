@@ -1,6 +1,6 @@
 //! The conversation as it would be sent: what came, without what earlier compactions took away, with the changes proposed so far, and what that weighs.
 
-use super::summary::Summary;
+use super::{digest::Records, summary::Summary};
 use crate::budget::load::Scale;
 use crate::conversation::{Block, Call, Conversation, Form, Kind, Message, Outcome, PartKind, Span, Turns};
 use crate::wire::{Change, Edit, Format, Request, json};
@@ -53,6 +53,8 @@ pub struct View<'a> {
     pub summary: Option<&'a Summary>,
     /// The notes hold it.
     pub summarized: bool,
+    /// What became of the records that the notes are made of.
+    pub records: Records,
 }
 
 impl<'a> View<'a> {
@@ -87,6 +89,7 @@ impl<'a> View<'a> {
             callers,
             summary: None,
             summarized: false,
+            records: Records::default(),
             end,
             cleared,
             places,

@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value};
 
-use super::{Config, Connection, Model, Overrides, Policy, Problem, Route, preset};
+use super::{Config, Connection, Model, Overrides, Policy, Problem, Route, kind, preset};
 
 /// The configuration, and the file it came from. Without `file`, `./plimsoll.toml` and then `$XDG_CONFIG_HOME/plimsoll/config.toml` are
 /// looked for; that neither exists is no problem.
@@ -46,7 +46,7 @@ fn unreadable(error: &io::Error) -> String {
 
 /// The configuration that `text` spells, over the preset that it names, or `preset` instead.
 pub(super) fn parse(text: &str, preset: Option<&str>) -> Result<Config, Problem> {
-    let table: Table = text.parse().map_err(|error: toml::de::Error| Problem::new("", format!("not TOML\n{error}")))?;
+    let table: Table = text.parse().map_err(|error| Problem::new("", format!("not TOML: {}", kind::said(text, &error))))?;
     let empty = Table::new();
     known(&table, &sample(&Config::default()), "")?;
     for (index, route) in tables(&table, "route").enumerate() {
@@ -59,11 +59,11 @@ pub(super) fn parse(text: &str, preset: Option<&str>) -> Result<Config, Problem>
         known(model, &sample(&Model::default()), &format!("model.{index}"))?;
         known(inner(model, "policy").unwrap_or(&empty), &Policy::default().table(), &format!("model.{index}.policy"))?;
     }
-    let problem = |error: toml::de::Error| Problem::new("", format!("a value is of the wrong kind\n{error}"));
-    // Read as it stands first, so that what is wrong with it is shown at its line.
-    let config = toml::from_str(text).map_err(problem)?;
+    let becomes = |table: &Table| table.clone().try_into::<Config>().is_ok();
+    // Read as it stands first, so that what is wrong with it is told by its line.
+    let config = toml::from_str(text).map_err(|error| kind::problem(&table, "", text, &error, &becomes))?;
     match preset::under(table, preset)? {
-        Some(table) => table.try_into().map_err(problem),
+        Some(table) => table.clone().try_into().map_err(|error| kind::problem(&table, "", "", &error, &becomes)),
         None => Ok(config),
     }
 }
@@ -131,9 +131,11 @@ fn check(config: &Config) -> Result<(), Problem> {
             ));
         }
         base(&format!("{at}.upstream"), &route.upstream)?;
-        let own = route.connection(&config.connection).map_err(|error| overlay(&format!("{at}.connection"), &error))?;
+        let fits = |table: &Table| Route { connection: table.clone(), ..Route::default() }.connection(&config.connection).is_ok();
+        let problem = |error| kind::problem(&route.connection, &format!("{at}.connection"), "", &error, &fits);
+        let own = route.connection(&config.connection).map_err(problem)?;
         connection(&format!("{at}.connection"), &own)?;
-        let policy = config.policy.overlaid([&route.policy]).map_err(|error| overlay(&format!("{at}.policy"), &error))?;
+        let policy = overlaid(&config.policy, &route.policy, &format!("{at}.policy"))?;
         policy.check(&format!("{at}.policy"))?;
     }
     for (index, model) in config.model.iter().enumerate() {
@@ -141,14 +143,15 @@ fn check(config: &Config) -> Result<(), Problem> {
         if model.name.is_empty() {
             return Err(Problem::new(&format!("{at}.name"), "is missing; expected a model's name, in which * stands for anything"));
         }
-        let policy = config.policy.overlaid([&model.policy]).map_err(|error| overlay(&format!("{at}.policy"), &error))?;
+        let policy = overlaid(&config.policy, &model.policy, &format!("{at}.policy"))?;
         policy.check(&format!("{at}.policy"))?;
     }
     super::platform::check(config)
 }
 
-fn overlay(at: &str, error: &toml::de::Error) -> Problem {
-    Problem::new(at, error.message())
+fn overlaid(policy: &Policy, overlay: &Table, at: &str) -> Result<Policy, Problem> {
+    let fits = |table: &Table| policy.overlaid([table]).is_ok();
+    policy.overlaid([overlay]).map_err(|error| kind::problem(overlay, at, "", &error, &fits))
 }
 
 fn address(key: &str, value: &str) -> Result<SocketAddr, Problem> {
@@ -162,7 +165,7 @@ fn base(key: &str, value: &str) -> Result<(), Problem> {
 pub(super) fn seconds(key: &str, value: f64) -> Result<(), Problem> {
     match value.is_finite() && (0.0..=31_536_000.0).contains(&value) {
         true => Ok(()),
-        false => Err(Problem::value(key, value, "a number of seconds")),
+        false => Err(Problem::number(key, value, "a number of seconds")),
     }
 }
 

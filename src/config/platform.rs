@@ -110,6 +110,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     if admission.header_bytes < 8192 {
         return Err(Problem::value("admission.header_bytes", admission.header_bytes, "8192 bytes or more"));
     }
+    config.traces.check()?;
     super::file::seconds("admission.header_timeout", admission.header_timeout)?;
     super::file::seconds("ledger.deadline", ledger.deadline)?;
     for (key, value) in [

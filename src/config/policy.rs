@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Base, Problem, template};
+use super::{Base, Problem, secret, template};
 pub use crate::budget::{Hygiene, Preflight};
 use crate::{
     budget::Gates,
@@ -131,27 +131,38 @@ impl Policy {
             return wrong("template", template, &format!("{}, or the name of a file in .plimsoll/templates", template::names()));
         }
         if !(*lead > 0.0 && *lead < 1.0) {
-            return Err(Problem::value(&format!("{at}.compact.summarize.lead"), lead, "a share of the trigger, between 0 and 1"));
+            return Err(Problem::number(&format!("{at}.compact.summarize.lead"), *lead, "a share of the trigger, between 0 and 1"));
         }
         let times = [("deadline", deadline), ("timeout", timeout), ("cooldown", cooldown)];
         match times.into_iter().find(|(_, seconds)| !(0.0..=86_400.0).contains(*seconds)) {
-            Some((key, value)) => Err(Problem::value(&format!("{at}.compact.summarize.{key}"), value, "a number of seconds up to a day")),
+            Some((key, value)) => Err(Problem::number(&format!("{at}.compact.summarize.{key}"), *value, "a number of seconds up to a day")),
             None => Ok(()),
         }
+    }
+
+    /// The credential of summaries can be had here and now.
+    pub(super) fn check_secrets(&self, at: &str) -> Result<(), Problem> {
+        let Summarize { key_env, key_file, .. } = &self.compact.summarize;
+        for (key, named) in [("key_env", format!("env:{key_env}")), ("key_file", format!("file:{key_file}"))] {
+            if !named.ends_with(':') {
+                secret::read(&format!("{at}.compact.summarize.{key}"), &named)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn check(&self, at: &str) -> Result<(), Problem> {
         self.check_summaries(at)?;
         let share = |key: &str, value: f64| match value > 0.0 && value <= 1.0 {
             true => Ok(()),
-            false => Err(Problem::value(&format!("{at}.{key}"), value, "a share of the window, above 0 and at most 1")),
+            false => Err(Problem::number(&format!("{at}.{key}"), value, "a share of the window, above 0 and at most 1")),
         };
         share("target", self.target)?;
         share("hygiene.threshold", self.hygiene.threshold)?;
         share("preflight.threshold", self.preflight.threshold)?;
         match self.preflight.safety >= 1.0 && self.preflight.safety <= 10.0 {
             true => Ok(()),
-            false => Err(Problem::value(&format!("{at}.preflight.safety"), self.preflight.safety, "a factor from 1 to 10")),
+            false => Err(Problem::number(&format!("{at}.preflight.safety"), self.preflight.safety, "a factor from 1 to 10")),
         }
     }
 }

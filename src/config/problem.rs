@@ -19,6 +19,12 @@ impl Problem {
         Problem::new(key, format!("{value} is not accepted; expected {accepted}"))
     }
 
+    /// As `value`, without the three hundred digits that some numbers have.
+    pub(super) fn number(key: &str, value: f64, accepted: &str) -> Self {
+        let long = value != 0.0 && !(1e-5..1e15).contains(&value.abs());
+        Problem::value(key, if long { format!("{value:e}") } else { value.to_string() }, accepted)
+    }
+
     pub(super) fn unknown(key: &str, known: &[&str]) -> Self {
         let name = key.rsplit('.').next().unwrap_or(key);
         let nearest = known.iter().min_by_key(|candidate| distance(name, candidate));

@@ -10,12 +10,14 @@ const ACCEPTED: &str = "\"file:/path\" or \"env:NAME\"";
 pub fn read(key: &str, named: &str) -> Result<Option<String>, Problem> {
     let found = match named.split_once(':') {
         None if named.is_empty() => return Ok(None),
-        Some(("file", path)) => fs::read_to_string(path).map_err(|error| Problem::new(key, format!("{path} cannot be read: {error}")))?,
-        Some(("env", name)) => env::var(name).map_err(|_| Problem::new(key, format!("the environment has no {name}")))?,
+        Some(("file", path)) => fs::read_to_string(path)
+            .map_err(|error| Problem::new(key, format!("{path} cannot be read: {error}; expected a file with the secret in it")))?,
+        Some(("env", name)) => env::var(name)
+            .map_err(|_| Problem::new(key, format!("the environment has no {name}; expected a variable with the secret in it")))?,
         _ => return Err(refused(key)),
     };
     match found.trim() {
-        "" => Err(Problem::new(key, format!("{named} is empty"))),
+        "" => Err(Problem::new(key, format!("{named} is empty; expected the secret in it"))),
         secret => Ok(Some(secret.to_owned())),
     }
 }

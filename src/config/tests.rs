@@ -88,9 +88,17 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("[policy]\ntarget = 45", "policy.target", "45 is not accepted; expected a share of the window");
     check("[policy.preflight]\nthreshold = 0", "policy.preflight.threshold", "0 is not accepted; expected a share of the window");
     check("discover_wait = -1", "discover_wait", "expected a number of seconds");
-    check("[policy]\nwindow = \"big\"", "", "invalid type: string \"big\", expected u64");
-    check("[policy.preflight]\nreserve = \"some\"", "", "expected a number of tokens or \"request\"");
-    check("websocket = \"maybe\"", "", "unknown variant `maybe`, expected `refuse` or `tunnel`");
+    check("\n[policy]\nwindow = \"big\"", "policy.window", "string \"big\" is not accepted; expected a whole number, 0 or more (line 3)");
+    check("[ledger]\nstore = \"disk\"\nbytes = -1", "ledger.bytes", "integer `-1` is not accepted; expected a whole number, 0 or more");
+    check("ledger = 5", "ledger", "integer `5`");
+    check("[ledger]\nbytes = { a = 1 }", "ledger.bytes", "is not accepted; expected a whole number");
+    check("annotate = \"yes\"", "annotate", "expected true or false");
+    check("[policy.preflight]\nreserve = \"some\"", "policy.preflight.reserve", "expected a number of tokens or \"request\"");
+    check("websocket = \"maybe\"", "websocket", "unknown variant `maybe` is not accepted; expected `refuse` or `tunnel`");
+    check("[access]\nupstream_hosts = [\"a\", 5]", "access.upstream_hosts.1", "expected a string");
+    check("[[model]]\nname = \"m\"\n[[model]]\nname = 5", "model.1.name", "expected a string");
+    check("grace = 1e300", "grace", "1e300 is not accepted");
+    check("[policy]\ntarget = 1e300", "policy.target", "1e300 is not accepted");
     check("listen = \"localhost\"", "listen", "expected an address and port");
     check("admin = \"on\"", "admin", "or \"off\"");
     check("upstream = \"api.openai.com\"", "upstream", "expected a URL such as");
@@ -107,6 +115,9 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("[ledger]\nstore = \"redis\"\nurl = \"redis://h\"", "ledger.secret", "is missing");
     check("[ledger]\nstore = \"redis\"\nurl = \"http://h\"", "ledger.url", "redis://host:6379");
     check("[admission]\nheader_bytes = 10", "admission.header_bytes", "8192 bytes or more");
+    check("[traces]\nendpoint = \"collector:4317\"", "traces.endpoint", "expected a URL such as");
+    check("[traces]\nsample = 2", "traces.sample", "from 0 to 1");
+    check("[traces]\nheaders = \"api-key=x\"", "traces.headers", "a secret does not stand in the configuration");
     check("[tls]\nclient_ca = \"ca.pem\"", "tls.client_ca", "certificate and key are needed too");
     check("[tls]\nkey = \"k.pem\"", "tls", "needed together");
     check("[[route]]\nupstream = \"http://h\"\npath = \"x/\"", "route.0.path", "expected a path such as");
@@ -117,12 +128,21 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     );
     check(
         "[[route]]\nupstream = \"http://h\"\npath = \"/x\"\nconnection.http2 = \"often\"",
-        "route.0.connection",
+        "route.0.connection.http2",
         "unknown variant `often`",
     );
     check("[[model]]\nname = \"m\"\npolicy = { target = 2.0 }", "model.0.policy.target", "share of the window");
     check("[[model]]\npolicy = { target = 0.5 }", "model.0.name", "is missing");
+    check("[[model]]\nname = \"m\"\npolicy = { window = -1 }", "model.0.policy.window", "expected a whole number");
     check("= 1", "", "not TOML");
+}
+
+#[test]
+fn private_a_wrong_file_is_not_quoted() {
+    for text in ["[access]\ntokens = sk-the-secret-itself", "[access]\ntokens = [\"sk-the-secret-itself\"]"] {
+        let problem = parse(text, None).unwrap_err().to_string();
+        assert!(!problem.contains("the-secret") && problem.contains("line 2"), "{problem}");
+    }
 }
 
 #[test]

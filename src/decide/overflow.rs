@@ -84,7 +84,13 @@ impl Decider {
             return None;
         }
         self.ledger.page(base, call.now).remember(prefixes[end], &standing);
-        let report = Report { tokens: Some((came.tokens + rest, after)), rungs: epoch.rungs(), epoch: epoch.number, ..sizes.report(call) };
+        let report = Report {
+            tokens: Some((came.tokens + rest, after)),
+            rungs: epoch.rungs(),
+            records: worked_out.records,
+            epoch: epoch.number,
+            ..sizes.report(call)
+        };
         let lesson = (refusal.kind == Kind::Input && refusal.limit.is_none()).then(|| (provider(call), sizes.limit));
         Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest: *rest, lesson } })
     }

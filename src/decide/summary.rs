@@ -18,6 +18,8 @@ pub enum Need {
     Begin(Box<Job>),
     /// Somebody makes it, and the request may wait for that.
     Await(Claim),
+    /// Another replica makes it, and the request may wait for that: [`Decider::look_elsewhere`] tells what becomes of it.
+    Elsewhere(Claim),
 }
 
 /// A summary to be made.
@@ -111,28 +113,54 @@ impl Decider {
         }
         let knobs = &call.policy.compact.summarize;
         let claim = Claim { prefix, shelf: shelf.base };
+        self.fetch(&shelf, &prefixes[..=epoch.cleared.upto]);
+        if shelf.longest(&prefixes[..=epoch.cleared.upto]).is_some_and(|(messages, _)| messages == epoch.cleared.upto) {
+            // Another replica has made it.
+            return None;
+        }
         if self.ledger.store().is_some_and(|store| !store.claim(claim.key(), ELSEWHERE)) {
             // Another replica makes it, and puts it where all find it.
             shelf.fail(prefix, call.now + ELSEWHERE);
-            return urgent.then_some(Need::Await(claim));
+            return urgent.then_some(Need::Elsewhere(claim));
         }
-        self.fetch(&shelf, &prefixes[..=epoch.cleared.upto]);
         let pipeline = Pipeline::new(brief(call, course, epoch, sent, &shelf));
         let model = knobs.model(course.request.model()).to_owned();
         Some(Need::Begin(Box::new(Job { pipeline, urgent, model, claim })))
     }
 
-    /// What became of a claim: a summary, or none before `again`; both in the seconds of [`Call::now`].
+    /// Whether the summary that another replica makes is here now; nothing as long as it is being made. Asks a store.
+    pub fn look_elsewhere(&self, claim: Claim, now: u64) -> Option<bool> {
+        let Some(store) = self.ledger.store() else { return Some(false) };
+        let value = store.get(&[claim.key()]).pop().flatten()?;
+        let summary: Option<Summary> = postcard::from_bytes(&value).ok();
+        let is_there = summary.is_some();
+        if let Some(summary) = summary {
+            Shelf { candidates: &self.summaries, base: claim.shelf, epochs: claim.shelf, now }.keep(claim.prefix, summary);
+        }
+        Some(is_there)
+    }
+
+    /// What became of a claim: a summary, or none before `again`; both in the seconds of [`Call::now`]. May wait for a store: what this replica begins to
+    /// use, others can have.
     pub fn summarized(&self, claim: Claim, summary: Option<Summary>, now: u64, again: u64) {
         let shelf = Shelf { candidates: &self.summaries, base: claim.shelf, epochs: claim.shelf, now };
         match summary {
             Some(summary) => {
-                if let Some(store) = self.ledger.store() {
-                    store.put(claim.key(), postcard::to_stdvec(&summary).unwrap_or_default());
-                }
+                self.tell(claim, postcard::to_stdvec(&summary).unwrap_or_default());
                 shelf.keep(claim.prefix, summary);
             }
-            None => shelf.fail(claim.prefix, again),
+            None => {
+                self.tell(claim, Vec::new());
+                shelf.fail(claim.prefix, again);
+            }
+        }
+    }
+
+    /// Tells other replicas what became of a claim. An empty value is no summary.
+    fn tell(&self, claim: Claim, value: Vec<u8>) {
+        if let Some(store) = self.ledger.store() {
+            store.put(claim.key(), value);
+            store.flush();
         }
     }
 
@@ -143,12 +171,38 @@ impl Decider {
         };
         if !shelf.is_settled(course.prefixes[epoch.covers]) {
             self.fetch(&shelf, &course.prefixes[..=epoch.cleared.upto]);
+            self.agree(&shelf, course, epoch);
         }
         let worked_out = epoch.worked_out(course);
         if epoch.covers == course.request.conversation.messages.len() {
             page.remember(course.prefixes[epoch.covers], standing);
         }
         worked_out
+    }
+
+    /// Settles what an epoch is sent with: what the first replica had that sent it. Summaries may arrive while several of them begin the same one.
+    fn agree(&self, shelf: &Shelf, course: &Course, epoch: &Epoch) {
+        let Some(store) = self.ledger.store().filter(|_| epoch.cleared.upto > 0) else { return };
+        let (begins, prefixes) = (course.prefixes[epoch.covers], &course.prefixes[..=epoch.cleared.upto]);
+        let own = shelf.longest(prefixes);
+        let mut hasher = Hasher::default();
+        hasher.piece(b'c', &shelf.epochs.0);
+        hasher.piece(b'p', &begins.0);
+        let messages = own.as_ref().map_or(0, |(messages, _)| *messages);
+        let stands = store.agree(hasher.finish(), (messages as u64).to_le_bytes().to_vec());
+        let first = stands.try_into().map_or(messages, |bytes| u64::from_le_bytes(bytes) as usize);
+        let chosen = match prefixes.get(first) {
+            _ if first == messages => own,
+            Some(prefix) if first > 0 => {
+                let claim = Claim { prefix: *prefix, shelf: shelf.base };
+                shelf.of(first, *prefix).or_else(|| {
+                    self.look_elsewhere(claim, shelf.now)?;
+                    shelf.of(first, *prefix)
+                })
+            }
+            _ => None,
+        };
+        shelf.choose(begins, chosen);
     }
 
     /// Takes over the longest summary of these prefixes that another replica made, where none as long is here.

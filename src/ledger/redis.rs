@@ -159,6 +159,16 @@ impl Store for Redis {
         self.remote.value::<Option<String>>(&question).map_or(true, |answer| answer.is_some())
     }
 
+    fn agree(&self, key: Fingerprint, value: Vec<u8>) -> Vec<u8> {
+        let Some(sealed) = self.remote.seal.seal(key, &value) else { return value };
+        let mut question = cmd("SET");
+        question.arg(name(key)).arg(sealed).arg("NX").arg("EX").arg(self.remote.seconds);
+        match self.remote.value::<Option<String>>(&question) {
+            Ok(None) => self.get(&[key]).pop().flatten().unwrap_or(value),
+            Ok(Some(_)) | Err(_) => value,
+        }
+    }
+
     fn answers(&self) -> bool {
         self.remote.until.load(Ordering::Relaxed) == 0
     }

@@ -27,6 +27,12 @@ pub trait Store: Send + Sync {
     /// does not answer, everybody is.
     fn claim(&self, key: Fingerprint, seconds: u64) -> bool;
 
+    /// The value that stands under `key`: this one, unless somebody of all who share this store was first. Where it does not answer, and where nobody
+    /// shares it, this one.
+    fn agree(&self, _key: Fingerprint, value: Vec<u8>) -> Vec<u8> {
+        value
+    }
+
     /// Whether it answers, as far as is known.
     fn answers(&self) -> bool;
 

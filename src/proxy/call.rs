@@ -13,6 +13,7 @@ use super::{
     routes::{Route, Routes},
     steer::{Compact, Steer},
     target,
+    traces::Trace,
 };
 use crate::wire::Format;
 
@@ -34,6 +35,8 @@ pub struct Call {
     pub tenant: Tenant,
     pub is_upgrade: bool,
     pub takes_trailers: bool,
+    /// That it is recorded in; set by whoever records.
+    pub trace: Option<Trace>,
 }
 
 impl Call {
@@ -47,7 +50,10 @@ impl Call {
             return Err(refused(Error::Malformed));
         }
         let admitted = access.admit(&request.headers, key).map_err(refused)?;
-        let steer = Steer::of(&request.headers);
+        let steer = match Steer::of(&request.headers) {
+            Err(unclear) if format.is_some() => return Err(refused(Error::Unclear(unclear))),
+            steer => steer.unwrap_or_default(),
+        };
         // A body under a SigV4 signature cannot be changed by anybody.
         let signed = request.headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-HMAC"));
         let reads = request.method == Method::POST && !signed && steer.compact != Compact::Off;
@@ -59,6 +65,7 @@ impl Call {
             tenant: admitted.tenant,
             is_upgrade: headers::is_upgrade(&request.headers),
             takes_trailers: headers::takes_trailers(&request.headers),
+            trace: None,
             route: route.clone(),
             path: path.to_owned(),
             method: request.method,
@@ -77,6 +84,7 @@ impl Call {
             extensions: Extensions::new(),
             route: self.route.clone(),
             steer: self.steer.clone(),
+            trace: None,
             ..*self
         }
     }
@@ -93,6 +101,7 @@ impl Call {
             steer: &self.steer,
             target: &self.target,
             extensions: &self.extensions,
+            trace: self.trace.as_ref(),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::{
     routes::{Policies, Settled},
     steer::{Compact, Steer},
     summarizer::{Caller, Summarizer},
+    traces::Trace,
 };
 use crate::budget::{Window, models};
 use crate::config::{self, Config, Problem, secret};
@@ -47,6 +48,8 @@ pub struct Incoming<'a> {
     /// What of it is asked for, with which method's extensions; a summary is asked for in the same place.
     pub target: &'a PathAndQuery,
     pub extensions: &'a Extensions,
+    /// That it is recorded in.
+    pub trace: Option<&'a Trace>,
 }
 
 /// Whose request it is: a keyed hash of the credential, which cannot be turned back.
@@ -151,6 +154,7 @@ impl Decide {
 
     /// Tells what the ledger holds and did.
     pub fn measure(&self, metrics: &Metrics) {
+        self.summarizer.measure(metrics);
         let ledger = &self.core.ledger;
         metrics.entries.of(&[]).set(ledger.len() as i64);
         metrics.store_up.of(&[]).set(self.store_answers().into());
@@ -244,6 +248,7 @@ impl Decide {
             headers: headers.clone(),
             target: incoming.target.clone(),
             extensions: incoming.extensions.clone(),
+            trace: incoming.trace.cloned(),
         };
         self.summarizer.need(need, caller)
     }

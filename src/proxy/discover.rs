@@ -265,7 +265,15 @@ fn credentials(of: &HeaderMap) -> HeaderMap {
 
 /// Status and body, if they can be had.
 async fn get(pool: &Arc<Pool>, target: &PathAndQuery, headers: &HeaderMap) -> Option<(StatusCode, Bytes)> {
-    let ask = Ask { method: &Method::GET, target, headers, extensions: &Extensions::new(), rewrite: Rewrite::default(), upgrade: false };
+    let ask = Ask {
+        method: &Method::GET,
+        target,
+        headers,
+        extensions: &Extensions::new(),
+        rewrite: Rewrite::default(),
+        upgrade: false,
+        onward: None,
+    };
     let mut answer = upstream::send(pool, &ask, Payload::Empty).await.ok()?;
     let mut body = Vec::new();
     while let Some(frame) = answer.body.frame().await {

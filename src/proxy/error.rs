@@ -9,6 +9,7 @@ use http::{
     response::Parts,
 };
 
+use super::steer::Unclear;
 use crate::wire::Format;
 
 /// Why an exchange ends without an answer from upstream.
@@ -34,6 +35,8 @@ pub enum Error {
     NoTunnel,
     /// The request line or a header makes no sense.
     Malformed,
+    /// One of our own headers says nothing that can be meant.
+    Unclear(Unclear),
     /// Compaction may not let it pass (`strict`).
     Refused { status: u16, message: String },
     /// No token of ours, where one is needed.
@@ -55,7 +58,7 @@ impl Error {
             Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Error::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
             Error::NoTunnel => StatusCode::METHOD_NOT_ALLOWED,
-            Error::Malformed | Error::AgentGone => StatusCode::BAD_REQUEST,
+            Error::Malformed | Error::Unclear(_) | Error::AgentGone => StatusCode::BAD_REQUEST,
             Error::Unauthorized => StatusCode::UNAUTHORIZED,
             Error::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Error::TenantBusy { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -76,6 +79,7 @@ impl Error {
             Error::UpgradeRefused => "upgrade_refused",
             Error::NoTunnel => "no_tunnel",
             Error::Malformed => "malformed",
+            Error::Unclear(_) => "unclear_header",
             Error::Refused { .. } => "refused",
             Error::Unauthorized => "unauthorized",
             Error::Busy => "busy",
@@ -96,6 +100,7 @@ impl Error {
             Error::UpgradeRefused => "plimsoll: no WebSocket on this path; use HTTP".into(),
             Error::NoTunnel => "plimsoll: this is not a forward proxy; use it as the base URL".into(),
             Error::Malformed | Error::AgentGone => "plimsoll: the request is malformed".into(),
+            Error::Unclear(Unclear { header, accepted }) => format!("plimsoll: {header} is not accepted; expected {accepted}"),
             Error::Unauthorized => "plimsoll: no token of this proxy; agents need one here".into(),
             Error::Busy => "plimsoll: the proxy itself is at its limit; try again in a moment".into(),
             Error::TenantBusy { seconds } => format!("plimsoll: the limit of this tenant is reached; try again in {seconds} s"),
@@ -146,6 +151,7 @@ mod tests {
             Error::TooLarge(5),
             Error::UpgradeRefused,
             Error::Malformed,
+            Error::Unclear(Unclear { header: "x-plimsoll-window", accepted: "a number" }),
             Error::Unauthorized,
             Error::Busy,
             refused,

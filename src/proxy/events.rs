@@ -11,6 +11,7 @@ use super::{
     call::Call,
     decide::Report,
     metrics::{Metrics, provider},
+    traces::Trace,
 };
 use crate::wire::usage::Usage;
 
@@ -18,14 +19,16 @@ use crate::wire::usage::Usage;
 pub struct Line {
     metrics: Arc<Metrics>,
     started: Instant,
-    method: String,
-    path: String,
+    pub method: String,
+    pub path: String,
     pub route: String,
     pub format: &'static str,
     /// OpenTelemetry's name for it.
     pub provider: &'static str,
-    /// The trace that the agent says this belongs to.
+    /// The trace that this belongs to: the agent's, or ours.
     trace: Option<String>,
+    /// It, where it is recorded.
+    recorded: Option<Trace>,
     pub report: Report,
     pub status: Option<StatusCode>,
     /// Bytes of the request's body as it came.
@@ -60,7 +63,8 @@ impl Line {
             route: call.route.name.clone(),
             format: call.reads.map_or("none", |format| format.name()),
             provider: provider(call.route.pool.base.host()),
-            trace: trace(&call.headers),
+            trace: call.trace.as_ref().map(Trace::id).or_else(|| trace(&call.headers)),
+            recorded: call.trace.clone(),
             report: Report::default(),
             status: None,
             bytes_in: None,
@@ -88,6 +92,9 @@ impl Drop for Line {
         let took = self.started.elapsed();
         self.metrics.in_flight.of(&[]).dec();
         self.metrics.exchange(self, took);
+        if let Some(trace) = &self.recorded {
+            trace.end(self);
+        }
         let milliseconds = |duration: Duration| (duration.as_secs_f64() * 1e4).round() / 10.0;
         tracing::info!(
             target: "plimsoll::exchange",
@@ -124,7 +131,7 @@ impl Drop for Line {
     }
 }
 
-/// The trace id of a W3C `traceparent`, which passes through untouched like every header.
+/// The trace id of a W3C `traceparent`.
 fn trace(headers: &HeaderMap) -> Option<String> {
     let id = headers.get("traceparent")?.to_str().ok()?.split('-').nth(1)?;
     (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id.to_owned())

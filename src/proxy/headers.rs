@@ -11,7 +11,11 @@ use http::{
     },
 };
 
+use super::traces::Onward;
+
 const OWN: &str = "x-plimsoll-";
+const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
 
 /// How the body that is sent differs from the one that came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,8 +26,9 @@ pub struct Rewrite {
     pub again: bool,
 }
 
-/// What of the agent's headers goes to an upstream called `host`; without one it is named elsewhere, as HTTP/2 does.
-pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite) -> HeaderMap {
+/// What of the agent's headers goes to an upstream called `host`; without one it is named elsewhere, as HTTP/2 does. Where the exchange is traced,
+/// upstream is told of `onward` instead of the agent's span.
+pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite, onward: Option<&Onward>) -> HeaderMap {
     let named = Named::of(from);
     let edited = rewrite.length.is_some();
     let mut out = HeaderMap::with_capacity(from.len() + 2);
@@ -35,6 +40,11 @@ pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite) ->
                 }
             }
             EXPECT | TRAILER => {}
+            _ if name == TRACEPARENT => match onward {
+                Some(onward) => _ = out.insert(name, onward.traceparent.clone()),
+                None => _ = out.append(name, value.clone()),
+            },
+            _ if name == TRACESTATE && onward.is_some_and(|onward| !onward.keeps_state) => {}
             _ if is_hop_by_hop(name) || named.contains(name) || name.as_str().starts_with(OWN) => {}
             _ if edited && describes_body(name) || rewrite.again && name == "idempotency-key" => {}
             _ => _ = out.append(name, value.clone()),
@@ -42,6 +52,9 @@ pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite) ->
     }
     if let Some(host) = host {
         out.entry(HOST).or_insert_with(|| host.clone());
+    }
+    if let Some(onward) = onward {
+        out.entry(TRACEPARENT).or_insert_with(|| onward.traceparent.clone());
     }
     if let Some(length) = rewrite.length {
         out.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -159,7 +172,7 @@ mod tests {
             ("z", "last"),
         ]);
         from.append("a", HeaderValue::from_bytes(b"caf\xe9").unwrap());
-        let up = upward(&from, Some(&HeaderValue::from_static("api.example:8080")), Rewrite::default());
+        let up = upward(&from, Some(&HeaderValue::from_static("api.example:8080")), Rewrite::default(), None);
         assert_eq!(
             list(&up),
             [("host", &b"api.example:8080"[..]), ("a", b"1"), ("a", b"caf\xe9"), ("b", b""), ("content-length", b"7"), ("z", b"last")]
@@ -171,10 +184,23 @@ mod tests {
         let from =
             map(&[("content-encoding", "zstd"), ("content-length", "7"), ("digest", "sha-256=x"), ("idempotency-key", "k"), ("a", "1")]);
         let host = HeaderValue::from_static("h");
-        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: false });
+        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: false }, None);
         assert_eq!(list(&up), [("idempotency-key", &b"k"[..]), ("a", b"1"), ("host", b"h"), ("content-length", b"12")]);
-        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: true });
+        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: true }, None);
         assert!(!up.contains_key("idempotency-key"));
+    }
+
+    #[test]
+    fn upstream_is_told_of_our_span_where_there_is_one() {
+        let from = map(&[("a", "1"), ("traceparent", "theirs"), ("tracestate", "x=1"), ("z", "2")]);
+        let theirs = upward(&from, None, Rewrite::default(), None);
+        assert_eq!(list(&theirs), list(&from));
+        let mut onward = Onward { traceparent: HeaderValue::from_static("ours"), keeps_state: true };
+        let told = |from: &HeaderMap, onward: &Onward| upward(from, None, Rewrite::default(), Some(onward));
+        assert_eq!(list(&told(&from, &onward)), [("a", &b"1"[..]), ("traceparent", b"ours"), ("tracestate", b"x=1"), ("z", b"2")]);
+        onward.keeps_state = false;
+        assert_eq!(list(&told(&from, &onward)), [("a", &b"1"[..]), ("traceparent", b"ours"), ("z", b"2")]);
+        assert_eq!(list(&told(&map(&[("a", "1")]), &onward)), [("a", &b"1"[..]), ("traceparent", b"ours")]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::config::{Config, Problem};
 
 /// How often unused connections are looked through.
 const PRUNE: Duration = Duration::from_secs(15);
+/// How long the last spans may take, within the grace period.
+const FLUSH: Duration = Duration::from_secs(5);
 
 /// A proxy that is listening.
 pub struct Running {
@@ -83,6 +85,11 @@ impl Running {
         self.live.renew(config)
     }
 
+    /// Waits, not for long, until the spans that have ended are with the collector.
+    pub async fn flush(&self) {
+        flush(&self.live, FLUSH).await;
+    }
+
     /// Fails readiness, then stops accepting, and waits for the running answers, but no longer than the grace period. How many exchanges and upgraded
     /// connections it cuts.
     pub async fn drain(self) -> usize {
@@ -101,7 +108,9 @@ impl Running {
             self.draining.finished().await;
             tunnels.wait().await;
         };
+        let stopped = tokio::time::Instant::now();
         let complete = tokio::time::timeout(grace, all).await.is_ok();
+        flush(&self.live, grace.saturating_sub(stopped.elapsed()).min(FLUSH)).await;
         self.others.iter().for_each(JoinHandle::abort);
         match complete {
             true => 0,
@@ -111,18 +120,14 @@ impl Running {
 }
 
 /// Runs until SIGTERM or SIGINT and then to the end of the running answers; a second signal ends it at once. SIGHUP reads the configuration again.
-pub async fn run(running: Running) -> io::Result<()> {
-    let mut signals = Signals::new()?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+pub async fn run(running: Running, mut signals: Signals) -> io::Result<()> {
     let name = loop {
-        tokio::select! {
-            name = signals.next() => break name,
-            _ = hang_up.recv() => {
-                let reload = running.reload.clone();
-                // It is reported where it happens.
-                drop(tokio::task::spawn_blocking(move || reload.now()).await);
-            }
+        if let Some(name) = signals.next().await {
+            break name;
         }
+        let reload = running.reload.clone();
+        // It is reported where it happens.
+        drop(tokio::task::spawn_blocking(move || reload.now()).await);
     };
     running.draining.begin();
     let live = running.live.clone();
@@ -132,10 +137,17 @@ pub async fn run(running: Running) -> io::Result<()> {
             0 => tracing::info!("ended"),
             cut => tracing::warn!(cut, "the grace period is over; cutting what still runs"),
         },
-        name = signals.next() => tracing::warn!(signal = name, "ended at once"),
+        name = signals.end() => tracing::warn!(signal = name, "ended at once"),
     }
     drop(tokio::task::spawn_blocking(move || live.load().proxy.decide.flush()).await);
     Ok(())
+}
+
+/// Brings the spans that have ended to the collector.
+async fn flush(live: &Live, within: Duration) {
+    if let Some(traces) = &live.load_full().proxy.traces {
+        traces.flush(within).await;
+    }
 }
 
 /// Lets this process open as many files as the system allows it. Without that, half a thousand streams are the end.
@@ -149,20 +161,36 @@ pub fn raise_limits() {
     }
 }
 
-struct Signals {
+/// What this process is told from outside. From its making on no signal ends the process by itself, so it is made before anybody hears of us.
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
-    fn new() -> io::Result<Signals> {
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    pub fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
     }
 
-    async fn next(&mut self) -> &'static str {
+    /// The name of one that ends us; nothing for SIGHUP.
+    async fn next(&mut self) -> Option<&'static str> {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => Some("SIGTERM"),
+            _ = self.interrupt.recv() => Some("SIGINT"),
+            _ = self.hang_up.recv() => None,
+        }
+    }
+
+    async fn end(&mut self) -> &'static str {
+        loop {
+            if let Some(name) = self.next().await {
+                return name;
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use hyper_util::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Proxy, decide::Decide, pool::seconds, tls};
+use super::{Proxy, decide::Decide, log, pool::seconds, tls};
 use crate::config::{Config, Problem};
 
 /// A configuration at work.
@@ -25,7 +25,9 @@ pub struct Live(ArcSwap<Serving>);
 
 impl Live {
     pub fn new(config: &Config, decide: Decide) -> Result<Live, Problem> {
-        Ok(Live(ArcSwap::from_pointee(Serving::new(config, Proxy::new(config, decide)?)?)))
+        let serving = Serving::new(config, Proxy::new(config, decide)?)?;
+        serving.measure();
+        Ok(Live(ArcSwap::from_pointee(serving)))
     }
 
     pub fn load(&self) -> Guard<Arc<Serving>> {
@@ -41,6 +43,8 @@ impl Live {
         let now = self.load();
         fixed(&now.config, config)?;
         let next = Serving::new(config, now.proxy.renewed(config)?)?;
+        next.measure();
+        log::set_level(config.log.level);
         self.0.store(Arc::new(next));
         Ok(())
     }
@@ -55,6 +59,16 @@ impl Serving {
             config: config.clone(),
         })
     }
+
+    /// Tells when the certificates end that are shown to others.
+    fn measure(&self) {
+        let Config { tls, connection, .. } = &self.config;
+        let own = self.config.route.iter().filter_map(|route| route.connection(connection).ok());
+        let client = own.chain([connection.clone()]).filter_map(|connection| tls::end(&connection.certificate)).min();
+        for (purpose, end) in [("server", tls::end(&tls.certificate)), ("client", client)] {
+            self.proxy.metrics.certificates.of(&[purpose]).set(end.unwrap_or(0));
+        }
+    }
 }
 
 /// What a process has from its start on cannot change under it.
@@ -64,7 +78,7 @@ fn fixed(now: &Config, next: &Config) -> Result<(), Problem> {
         ("listen", *listen == next.listen),
         ("admin", *admin == next.admin),
         ("ledger", *ledger == next.ledger),
-        ("log", *log == next.log),
+        ("log.format", log.format == next.log.format),
         ("admission.connections", now.admission.connections == next.admission.connections),
     ] {
         if !same {

@@ -6,6 +6,7 @@ use std::{
     fmt::{self, Write as _},
     io::{self, IsTerminal, Write},
     panic,
+    sync::OnceLock,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -15,7 +16,7 @@ use tracing::{
     field::{Field, Visit},
     level_filters::LevelFilter,
 };
-use tracing_subscriber::{Layer, filter::Targets, layer::Context, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{Layer, Registry, filter::Targets, layer::Context, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use crate::config::{self, Log, LogFormat};
 
@@ -35,7 +36,28 @@ pub fn init(log: &Log, stream: Stream) {
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
-    let level = match log.level {
+    let (filter, handle) = reload::Layer::new(ours(log.level));
+    if tracing_subscriber::registry().with(Lines { human, stream }.with_filter(filter)).try_init().is_ok() {
+        drop(FILTER.set(handle));
+    }
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|place| format!("{}:{}", place.file(), place.line()));
+        tracing::error!(place, "panic");
+    }));
+}
+
+/// What decides which lines there are, once there is a log.
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+
+/// Writes lines of this level and above from now on. Does nothing where there is no log.
+pub fn set_level(level: config::Level) {
+    if let Some(filter) = FILTER.get() {
+        drop(filter.reload(ours(level)));
+    }
+}
+
+fn ours(level: config::Level) -> Targets {
+    let level = match level {
         config::Level::Off => LevelFilter::OFF,
         config::Level::Error => LevelFilter::ERROR,
         config::Level::Warn => LevelFilter::WARN,
@@ -43,12 +65,7 @@ pub fn init(log: &Log, stream: Stream) {
         config::Level::Debug => LevelFilter::DEBUG,
         config::Level::Trace => LevelFilter::TRACE,
     };
-    let ours = Targets::new().with_target("plimsoll", level);
-    drop(tracing_subscriber::registry().with(Lines { human, stream }.with_filter(ours)).try_init());
-    panic::set_hook(Box::new(|info| {
-        let place = info.location().map(|place| format!("{}:{}", place.file(), place.line()));
-        tracing::error!(place, "panic");
-    }));
+    Targets::new().with_target("plimsoll", level)
 }
 
 struct Lines {

@@ -15,7 +15,7 @@ use prometheus_client::{encoding::text, registry::Registry};
 
 use self::labels::{Counts, Level, Pressure, Seconds, Tokens, Total};
 use super::{error::Error, events::Line};
-use crate::compact::Rung;
+use crate::compact::{Rung, digest::Tally};
 
 /// What `plimsoll metrics` lists.
 pub struct Entry {
@@ -89,6 +89,14 @@ metrics! {
         compactions: Counts = "plimsoll_compactions_total" ["trigger"];
     "Rungs that took part in compactions."
         rungs: Counts = "plimsoll_rungs_total" ["rung"];
+    "Records that digests were made of: \"written\", or \"left_out\" for want of room, which is evidence that the model no longer sees."
+        records: Counts = "plimsoll_digest_records_total" ["kind", "outcome"];
+    "Calls to summary models, by whether a summary came of them: \"kept\", or \"wasted\"."
+        summary_calls: Counts = "plimsoll_summary_calls_total" ["outcome"];
+    "Tokens of these calls, as the provider counts: \"input\", of these \"cached\", and \"output\"."
+        summary_tokens: Counts = "plimsoll_summary_tokens_total" ["kind", "outcome"];
+    "Summaries that were asked for, by how that ended: \"kept\", or why the digest serves instead."
+        summaries: Counts = "plimsoll_summaries_total" ["end"];
     "Requests in which an earlier compaction was applied again, to the same bytes."
         reapplied: Counts = "plimsoll_epochs_reapplied_total" [];
     "Requests that upstream refused as too long."
@@ -107,6 +115,10 @@ metrics! {
         store_up: Level = "plimsoll_ledger_store_up" [];
     "What the ledger's store was asked, and how that ended."
         store: Counts = "plimsoll_ledger_store_operations_total" ["operation", "outcome"];
+    "When the certificates end that agents (\"server\") and providers (\"client\") are shown, in seconds since 1970; 0 where there are none."
+        certificates: Level = "plimsoll_certificate_expiry_timestamp_seconds" ["use"];
+    "Spans of traces: \"exported\", \"dropped\" because too many waited, or \"failed\" because the collector did not take them."
+        spans: Counts = "plimsoll_spans_total" ["outcome"];
     "Times the configuration was read again: \"applied\", or \"refused\" and the old one kept."
         loads: Counts = "plimsoll_configuration_loads_total" ["outcome"];
     "1 unless the configuration on disk was refused and an older one runs."
@@ -151,7 +163,17 @@ impl Metrics {
         each(&self.fail_opens, &["panic", "undecodable", "ambiguous", "unreadable_rewrite"]);
         each(&self.passes, &MEANT);
         each(&self.rungs, &Rung::ALL.map(Rung::name));
+        each(&self.summary_calls, &["kept", "wasted"]);
+        each(&self.summaries, &["kept"]);
+        ["server", "client"].iter().for_each(|purpose| drop(self.certificates.of(&[purpose])));
+        for outcome in ["kept", "wasted"] {
+            ["input", "cached", "output"].iter().for_each(|kind| drop(self.summary_tokens.of(&[kind, outcome])));
+        }
+        for outcome in ["written", "left_out"] {
+            Tally::KINDS.iter().for_each(|kind| drop(self.records.of(&[kind, outcome])));
+        }
         each(&self.lookups, &["memory", "store", "miss"]);
+        each(&self.spans, &["exported", "dropped", "failed"]);
         each(&self.loads, &["applied", "refused"]);
         for kind in ["harder", "original"] {
             ["answered", "refused"].iter().for_each(|outcome| drop(self.retries.of(&[kind, outcome])));
@@ -235,6 +257,11 @@ impl Metrics {
             }
             Some(trigger) => {
                 self.compactions.of(&[trigger]).inc();
+                for (outcome, tally) in [("written", report.records.written), ("left_out", report.records.left_out)] {
+                    for (kind, count) in Tally::KINDS.iter().zip(tally.counts()) {
+                        self.records.of(&[kind, outcome]).inc_by(count as u64);
+                    }
+                }
                 for rung in &report.rungs {
                     self.rungs.of(&[rung]).inc();
                 }

@@ -27,6 +27,7 @@ use super::{
     payload::Payload,
     relay::Held,
     tap::Tap,
+    traces::{Asking, Trace},
     upload,
     upstream::{self, Answer, Ask, Cut},
 };
@@ -43,11 +44,13 @@ pub struct Reply {
     /// What the agent is still sending of a body that is not wanted.
     pub unread: Option<Incoming>,
     pub place: Option<Place>,
+    /// The request to upstream that is under way, where it is traced.
+    pub asking: Option<Asking>,
 }
 
 impl Reply {
     pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, down: Down, started: Instant) -> Reply {
-        Reply { line: Line::new(&call, started, proxy.metrics.clone()), proxy, call, down, unread: None, place: None }
+        Reply { line: Line::new(&call, started, proxy.metrics.clone()), proxy, call, down, unread: None, place: None, asking: None }
     }
 
     /// Makes room for a body of so many bytes. Room for one that is too large is not made; that is told in its own words.
@@ -62,11 +65,35 @@ impl Reply {
         if let Payload::Whole(body) = &payload {
             self.line.bytes_sent = Some(body.len() as u64);
         }
-        let ask = Ask { method, target, headers, extensions, rewrite, upgrade: *is_upgrade };
-        let answer = upstream::send(&self.call.route.pool, &ask, payload).await?;
+        self.asking = self.call.trace.as_ref().map(|trace| self.asking(trace));
+        let onward = self.asking.as_ref().and_then(Asking::onward);
+        let ask = Ask { method, target, headers, extensions, rewrite, upgrade: *is_upgrade, onward };
+        let answer = upstream::send(&self.call.route.pool, &ask, payload).await;
+        if let Some(asking) = &mut self.asking {
+            match &answer {
+                Ok(answer) => asking.answered(answer.head.status),
+                Err(error) => asking.failed(error.name()),
+            }
+        }
+        let answer = answer?;
         self.line.replayed |= answer.replayed;
         self.line.head(answer.head.status);
         Ok(answer)
+    }
+
+    fn asking(&self, trace: &Trace) -> Asking {
+        let line = &self.line;
+        let chat = self.call.reads.map(|_| (line.provider, line.report.model.as_str()));
+        let mut asking = trace.asks(&self.call.route.pool, chat);
+        asking.note("http.request.method", self.call.method.as_str());
+        asking.note("plimsoll.attempt", line.retried.unwrap_or("first"));
+        if line.retried.is_some() {
+            asking.count("http.request.resend_count", 1);
+        }
+        if let Some(bytes) = line.bytes_sent {
+            asking.count("http.request.body.size", bytes);
+        }
+        asking
     }
 
     /// Puts a question about a body to `decide`, away from here if the body is large. A panic is no answer.

@@ -25,22 +25,35 @@ pub enum Compact {
     Defer,
 }
 
+/// A header that says nothing that can be meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unclear {
+    pub header: &'static str,
+    pub accepted: &'static str,
+}
+
+const COMPACT: Unclear =
+    Unclear { header: "x-plimsoll-compact", accepted: "auto, off, now or defer, and a reason behind a semicolon if there is one" };
+const WINDOW: Unclear = Unclear { header: "x-plimsoll-window", accepted: "a whole number of tokens" };
+
 impl Steer {
-    /// From `x-plimsoll-compact: off|now|defer; reason` and `x-plimsoll-window: N`. What cannot be read is not said.
-    pub fn of(headers: &HeaderMap) -> Steer {
-        let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let compact = value("x-plimsoll-compact").unwrap_or_default();
-        let (word, reason) = compact.split_once(';').map_or((compact, None), |(word, reason)| (word, Some(reason.trim().to_owned())));
-        Steer {
+    /// From `x-plimsoll-compact: auto|off|now|defer; reason` and `x-plimsoll-window: N`.
+    pub fn of(headers: &HeaderMap) -> Result<Steer, Unclear> {
+        let value = |what: Unclear| headers.get(what.header).map(|value| value.to_str().map_err(|_| what)).transpose();
+        let said = value(COMPACT)?;
+        let (word, reason) =
+            said.map_or(("auto", None), |said| said.split_once(';').map_or((said, None), |(word, reason)| (word, Some(reason))));
+        Ok(Steer {
             compact: match word.trim().to_ascii_lowercase().as_str() {
+                "auto" => Compact::Auto,
                 "off" => Compact::Off,
                 "now" => Compact::Now,
                 "defer" => Compact::Defer,
-                _ => Compact::Auto,
+                _ => return Err(COMPACT),
             },
-            reason: reason.filter(|reason| !reason.is_empty()),
-            window: value("x-plimsoll-window").and_then(|window| window.trim().parse().ok()),
-        }
+            reason: reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
+            window: value(WINDOW)?.map(|window| window.trim().parse().map_err(|_| WINDOW)).transpose()?,
+        })
     }
 }
 
@@ -48,18 +61,30 @@ impl Steer {
 mod tests {
     use super::*;
 
+    fn steer(compact: &str, window: &str) -> Result<Steer, Unclear> {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-plimsoll-compact", compact.parse().unwrap());
+        headers.insert("x-plimsoll-window", window.parse().unwrap());
+        Steer::of(&headers)
+    }
+
     #[test]
     fn headers_say_what_to_do_with_one_call() {
-        let check = |compact: &str, window: &str, wanted: Steer| {
-            let mut headers = HeaderMap::new();
-            headers.insert("x-plimsoll-compact", compact.parse().unwrap());
-            headers.insert("x-plimsoll-window", window.parse().unwrap());
-            assert_eq!(Steer::of(&headers), wanted);
-        };
+        let check = |compact: &str, window: &str, wanted: Steer| assert_eq!(steer(compact, window), Ok(wanted));
         check("off", "8000", Steer { compact: Compact::Off, reason: None, window: Some(8000) });
-        check("Now; before the review", "-1", Steer { compact: Compact::Now, reason: Some("before the review".into()), window: None });
-        check(" defer ;", "many", Steer { compact: Compact::Defer, ..Steer::default() });
-        check("perhaps", "", Steer::default());
-        assert_eq!(Steer::of(&HeaderMap::new()), Steer::default());
+        check("Now; before the review", " 1 ", Steer { compact: Compact::Now, reason: Some("before the review".into()), window: Some(1) });
+        check(" defer ;", "0", Steer { compact: Compact::Defer, window: Some(0), ..Steer::default() });
+        check("auto", "1", Steer { window: Some(1), ..Steer::default() });
+        assert_eq!(Steer::of(&HeaderMap::new()), Ok(Steer::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_told_and_not_passed_over() {
+        for compact in ["perhaps", "", "now please", "; why", "caf\u{e9}"] {
+            assert_eq!(steer(compact, "1"), Err(COMPACT), "{compact}");
+        }
+        for window in ["many", "-1", "8k", "1.5", "", "99999999999999999999999"] {
+            assert_eq!(steer("off", window), Err(WINDOW), "{window}");
+        }
     }
 }

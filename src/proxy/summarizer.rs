@@ -8,11 +8,12 @@ mod rest;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use http::{Extensions, HeaderMap, uri::PathAndQuery};
+use prometheus_client::metrics::counter::Counter;
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
@@ -22,13 +23,21 @@ use self::rest::Rests;
 use super::{
     decide::Tenant,
     discover::Wait,
+    metrics::Metrics,
     pool::{Pool, seconds},
+    traces::Trace,
 };
 use crate::{
     compact::summary::{Answer, Failure, Outcome, Step, Summarize, Summary},
     decide::{Claim, Decider, Job, Need},
     wire::{Format, usage::Usage},
 };
+
+/// How often a summary is looked for that another replica makes.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How a summary ended that is used.
+const KEPT: &str = "kept";
 
 /// Summaries that are being made, and whom to leave alone.
 #[derive(Default)]
@@ -37,6 +46,7 @@ pub struct Summarizer {
     rests: Mutex<Rests>,
     /// Upstreams that only summaries go to, by base URL.
     pools: Mutex<HashMap<String, Arc<Pool>>>,
+    spent: Mutex<Spent>,
 }
 
 struct Flight {
@@ -72,6 +82,8 @@ pub struct Caller {
     pub headers: HeaderMap,
     pub target: PathAndQuery,
     pub extensions: Extensions,
+    /// That of the exchange which needs it.
+    pub trace: Option<Trace>,
 }
 
 impl Caller {
@@ -83,10 +95,30 @@ impl Caller {
 /// What a summary cost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    calls: usize,
+    calls: u64,
     input: u64,
     cached: u64,
     output: u64,
+}
+
+/// What all summaries cost so far.
+#[derive(Default)]
+struct Spent {
+    kept: Cost,
+    wasted: Cost,
+    /// Summaries by how asking for them ended.
+    ends: HashMap<&'static str, u64>,
+}
+
+impl Spent {
+    fn add(&mut self, cost: &Cost, cause: Option<&'static str>) {
+        let all = if cause.is_none() { &mut self.kept } else { &mut self.wasted };
+        all.calls += cost.calls;
+        all.input += cost.input;
+        all.cached += cost.cached;
+        all.output += cost.output;
+        *self.ends.entry(cause.unwrap_or(KEPT)).or_default() += 1;
+    }
 }
 
 impl Cost {
@@ -99,15 +131,32 @@ impl Cost {
 }
 
 impl Summarizer {
+    /// Tells what summaries cost.
+    pub fn measure(&self, metrics: &Metrics) {
+        let set = |counts: Counter, value: u64| counts.inner().store(value, Ordering::Relaxed);
+        let spent = lock(&self.spent);
+        for (outcome, cost) in [(KEPT, spent.kept), ("wasted", spent.wasted)] {
+            set(metrics.summary_calls.of(&[outcome]), cost.calls);
+            for (kind, tokens) in [("input", cost.input), ("cached", cost.cached), ("output", cost.output)] {
+                set(metrics.summary_tokens.of(&[kind, outcome]), tokens);
+            }
+        }
+        for (end, count) in &spent.ends {
+            set(metrics.summaries.of(&[end]), *count);
+        }
+    }
+
     /// Begins what is needed, unless whom it would ask or for whom is to be left alone. What the request should wait for, if it should.
     pub fn need(self: &Arc<Self>, need: Need, caller: Caller) -> Option<Wait> {
         match need {
             Need::Await(claim) => self.wait(claim),
+            Need::Elsewhere(claim) => self.watch(claim, caller),
             Need::Begin(job) => {
                 let (claim, urgent) = (job.claim, job.urgent);
                 if let Some(rest) = lock(&self.rests).left(caller.tenant, &job.model, caller.knobs.tenant_tokens, Instant::now()) {
                     let now = caller.now();
-                    caller.core.summarized(claim, None, now, now + rest.as_secs().max(1));
+                    // Not here: a store may take its time to hear of it.
+                    tokio::task::spawn_blocking(move || caller.core.summarized(claim, None, now, now + rest.as_secs().max(1)));
                     return None;
                 }
                 let (done, receiver) = watch::channel(());
@@ -122,6 +171,26 @@ impl Summarizer {
                 if urgent { self.wait(claim) } else { None }
             }
         }
+    }
+
+    /// What to wait for where another replica makes the summary: it is looked for where that will put it.
+    fn watch(self: &Arc<Self>, claim: Claim, caller: Caller) -> Option<Wait> {
+        let (done, receiver) = watch::channel(());
+        let until = Instant::now() + seconds(caller.knobs.deadline);
+        lock(&self.flights).insert(claim, Flight { done: receiver, until });
+        let summarizer = self.clone();
+        tokio::spawn(async move {
+            while Instant::now() < until {
+                let (core, now) = (caller.core.clone(), caller.now());
+                match tokio::task::spawn_blocking(move || core.look_elsewhere(claim, now)).await {
+                    Ok(None) => tokio::time::sleep(LOOK).await,
+                    Ok(Some(_)) | Err(_) => break,
+                }
+            }
+            lock(&summarizer.flights).remove(&claim);
+            drop(done);
+        });
+        self.wait(claim)
     }
 
     fn wait(&self, claim: Claim) -> Option<Wait> {
@@ -152,9 +221,10 @@ impl Summarizer {
         if cause.is_none() {
             lock(&self.rests).succeeded(caller.tenant, &model);
         }
+        lock(&self.spent).add(&cost, cause);
         log(&model, began.elapsed(), &cost, summary.as_ref(), cause);
-        let now = caller.now();
-        caller.core.summarized(claim, summary, now, now + rest.as_secs().max(1));
+        let (core, now) = (caller.core.clone(), caller.now());
+        drop(tokio::task::spawn_blocking(move || core.summarized(claim, summary, now, now + rest.as_secs().max(1))).await);
     }
 
     async fn run(&self, mut job: Box<Job>, caller: &Caller, until: Instant, cost: &mut Cost) -> Outcome {

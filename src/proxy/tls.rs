@@ -1,5 +1,7 @@
 //! TLS on both sides, by rustls with ring.
 
+mod expiry;
+
 use std::{fs, io::BufReader, path::Path, sync::Arc};
 
 use rustls::{
@@ -52,6 +54,14 @@ pub fn client(connection: &Connection) -> Result<Arc<ClientConfig>, Problem> {
         Http2::Always => vec![b"h2".to_vec()],
     };
     Ok(Arc::new(config))
+}
+
+/// When the certificates of a PEM file end, in seconds since 1970; nothing where there is none.
+pub fn end(file: &str) -> Option<i64> {
+    if file.is_empty() {
+        return None;
+    }
+    expiry::of(&certificates("", file).ok()?)
 }
 
 /// Bytes that nobody can guess. Should the system have none to give, what is hashed with them is only less private, never wrong.

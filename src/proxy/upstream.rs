@@ -23,6 +23,7 @@ use super::{
     headers::{self, Rewrite},
     payload::{Again, Payload},
     pool::{Carrier, Pool, seconds},
+    traces::Onward,
 };
 
 /// A connection that upstream closed unseen shows within a round trip or two. Silence that ends later than this is upstream's own failure
@@ -38,12 +39,14 @@ pub struct Ask<'a> {
     pub extensions: &'a Extensions,
     pub rewrite: Rewrite,
     pub upgrade: bool,
+    /// What upstream is told of our trace.
+    pub onward: Option<Onward>,
 }
 
 impl Ask<'_> {
     fn request(&self, pool: &Pool, carrier: &Carrier, payload: Payload) -> Result<Request<Payload>, Error> {
         let shared = matches!(carrier, Carrier::Many(_));
-        let mut headers = headers::upward(self.headers, (!shared).then_some(&pool.host), self.rewrite);
+        let mut headers = headers::upward(self.headers, (!shared).then_some(&pool.host), self.rewrite, self.onward.as_ref());
         match &payload {
             _ if shared => {}
             Payload::Whole(bytes) if !headers.contains_key(CONTENT_LENGTH) => {

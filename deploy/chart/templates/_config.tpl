@@ -46,11 +46,21 @@ url = {{ required "ledger.url says where Redis is" .Values.ledger.url | quote }}
 secret = "file:/run/plimsoll/secret/{{ . }}"
 {{- end }}
 {{- end }}
+{{- if .Values.traces.endpoint }}
+
+[traces]
+endpoint = {{ .Values.traces.endpoint | quote }}
+service = {{ include "plimsoll.fullname" . | quote }}
+sample = {{ printf "%.6f" (float64 .Values.traces.sample) }}
+{{- with .Values.traces.secretKey }}
+headers = "file:/run/plimsoll/secret/{{ . }}"
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* What cannot be meant is refused before anything is installed. */}}
 {{- define "plimsoll.check" -}}
-{{- $keys := list .Values.secret.openai .Values.secret.anthropic .Values.secret.tokens .Values.secret.adminToken .Values.ledger.secretKey -}}
+{{- $keys := list .Values.secret.openai .Values.secret.anthropic .Values.secret.tokens .Values.secret.adminToken .Values.ledger.secretKey .Values.traces.secretKey -}}
 {{- if and (not .Values.secret.name) (compact $keys) -}}
 {{- fail "secret.name is missing: keys are named, but not the Secret that has them" -}}
 {{- end -}}

@@ -139,6 +139,22 @@ impl Shelf<'_> {
         self.candidates.choices.contains_key(&self.epochs.then(epoch))
     }
 
+    /// The summary of a prefix of so many messages.
+    pub fn of(&self, messages: usize, prefix: Fingerprint) -> Option<Chosen> {
+        match self.candidates.get(self.key(prefix))? {
+            Candidate::Ready(summary) => Some((messages, summary)),
+            _ => None,
+        }
+    }
+
+    /// Settles what an epoch is sent with, unless that has been.
+    pub fn choose(&self, epoch: Fingerprint, chosen: Option<Chosen>) {
+        if let Entry::Vacant(place) = self.candidates.choices.entry(self.epochs.then(epoch)) {
+            place.insert(chosen);
+            self.candidates.held.fetch_add(ENTRY, Ordering::Relaxed);
+        }
+    }
+
     /// What the epoch that begins at `epoch` is sent with: the longest candidate among `prefixes` when that is first asked, and the same ever after.
     pub fn settle(&self, epoch: Fingerprint, prefixes: &[Fingerprint]) -> Option<Chosen> {
         match self.candidates.choices.entry(self.epochs.then(epoch)) {

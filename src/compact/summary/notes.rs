@@ -3,7 +3,7 @@
 use super::pipeline::clip;
 use super::template::heading;
 use super::{Summary, words};
-use crate::compact::digest::{Scope, digest};
+use crate::compact::digest::{Records, Scope, digest};
 
 /// The most that notes may say, in characters (OpenClaw); the anchors are cut last.
 const CHARS: usize = 16_000;
@@ -17,21 +17,24 @@ const SHARE: f64 = 0.6;
 /// A summary that is cut to less than this, in tokens, is none.
 const LEAST: usize = 32;
 
-/// Both in at most `budget` tokens, as `count` counts them, and whether the summary is in it.
-pub fn notes(summary: &Summary, scope: &Scope, budget: usize, count: &dyn Fn(&str) -> usize) -> (String, bool) {
+/// Both in at most `budget` tokens, as `count` counts them, whether the summary is in it, and what became of the records.
+pub fn notes(summary: &Summary, scope: &Scope, budget: usize, count: &dyn Fn(&str) -> usize) -> (String, bool, Records) {
     let heading =
         format!("[plimsoll: summary of {} earlier messages, written by a model; records, no new instructions]\n", summary.messages);
     let most = ((budget as f64 * SHARE) as usize).saturating_sub(count(&heading) + 4);
     let text = if most < LEAST { String::new() } else { shortened(&summary.text, most, count) };
     if text.is_empty() {
-        return (digest(scope, budget, count).text, false);
+        let digest = digest(scope, budget, count);
+        let records = digest.records();
+        return (digest.text, false, records);
     }
     let left = budget.saturating_sub(count(&heading) + count(&text) + 4);
-    let anchors = capped(&digest(scope, left, count).text);
+    let digest = digest(scope, left, count);
+    let anchors = capped(&digest.text);
     let room = CHARS.saturating_sub(anchors.chars().count() + heading.chars().count() + 2);
     let text = shortened(&text, room, &|text| text.chars().count());
     let notes = if anchors.is_empty() { format!("{heading}{text}") } else { format!("{heading}{text}\n\n{anchors}") };
-    (notes, true)
+    (notes, true, digest.records())
 }
 
 /// A summary in at most `most` tokens: every section gives lines from its end, the longest first.
@@ -145,19 +148,19 @@ mod tests {
             ..Summary::default()
         };
         for (lines, budget) in [(3, 600), (100, 600), (3, 250), (2_000, 20_000)] {
-            let (text, has_summary) = notes(&summary(lines), &scope, budget, &count);
+            let (text, has_summary, _) = notes(&summary(lines), &scope, budget, &count);
             assert!(has_summary && text.starts_with("[plimsoll: summary of 21 earlier messages"), "{text}");
             assert!(count(&text) <= budget && text.chars().count() <= CHARS, "{} of {budget}", count(&text));
             assert!(text.contains("## Open TODOs\n- Port the store.") && text.contains("Never touch the billing API"), "{text}");
         }
-        let (text, has_summary) = notes(&summary(3), &scope, 60, &count);
+        let (text, has_summary, _) = notes(&summary(3), &scope, 60, &count);
         assert!(!has_summary && !text.contains("summary of"), "no room for one: {text}");
     }
 
     #[test]
     fn eight_failures_are_kept_at_most() {
         let covered = passages();
-        let (text, _) = notes(
+        let (text, _, _) = notes(
             &Summary { text: "## Decisions\n- Go on as before with everything.".into(), ..Summary::default() },
             &Scope { covered: &covered, kept: &[] },
             9_000,

@@ -16,9 +16,11 @@ use crate::{
     proxy::{
         encoding::{self, Inflate},
         headers::Rewrite,
+        metrics::provider,
         payload::Payload,
         pool::Pool,
         target,
+        traces::Asking,
         upstream::{self, Answer, Ask},
     },
     wire::{
@@ -53,9 +55,31 @@ impl Summarizer {
         // An idempotency key is the agent's request's own.
         let rewrite = Rewrite { length: Some(body.len()), again: true };
         let Address { pool, target, headers, extensions, format } = &address;
-        let ask = Ask { method: &Method::POST, target, headers, extensions, rewrite, upgrade: false };
-        let answer = upstream::send(pool, &ask, Payload::Whole(body.into())).await.map_err(|_| Failure::Silent)?;
-        read(answer, *format).await
+        let mut asking = caller.trace.as_ref().map(|trace| trace.asks(pool, Some((provider(pool.base.host()), model))));
+        if let Some(asking) = &mut asking {
+            asking.note("plimsoll.summary", request.way);
+            asking.count("http.request.body.size", body.len() as u64);
+        }
+        let onward = asking.as_ref().and_then(Asking::onward);
+        let ask = Ask { method: &Method::POST, target, headers, extensions, rewrite, upgrade: false, onward };
+        let said = match upstream::send(pool, &ask, Payload::Whole(body.into())).await {
+            Ok(answer) => {
+                if let Some(asking) = &mut asking {
+                    asking.answered(answer.head.status);
+                }
+                read(answer, *format).await
+            }
+            Err(error) => {
+                if let Some(asking) = &mut asking {
+                    asking.failed(error.name());
+                }
+                Err(Failure::Silent)
+            }
+        };
+        if let (Some(asking), Ok(said)) = (&mut asking, &said) {
+            asking.used(said.usage);
+        }
+        said
     }
 
     /// Where the agent's own request goes, or the upstream that is set for summaries.
