@@ -156,6 +156,37 @@ async fn more_streams_than_a_connection_takes_go_on_another_one() {
     assert!(used.len() > 1, "{used:?}");
 }
 
+/// A reset says whether upstream may have begun to work. Only if not is it asked again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_was_reset_is_sent_again_only_where_it_was_refused() {
+    let server = Server::new(None, 100).await;
+    let always = |config: &mut plimsoll::config::Config| config.connection.http2 = Http2::Always;
+    let proxy = proxy_to(&format!("http://{}", server.address), always, Decide::default()).await;
+    for (path, times) in [("/v1/broken", 1), ("/v1/refused", 2)] {
+        assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
+        let before = server.carried().len();
+        assert_eq!(ask(proxy.address, post(path, HELLO)).await.status(), 502);
+        assert_eq!(server.carried().len() - before, times, "{path}");
+    }
+}
+
+/// An answer that comes before its upload was read holds up neither the agent nor anybody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_nobody_reads_keeps_its_stream_and_no_other() {
+    let server = Server::new(None, 1).await;
+    let always = |config: &mut plimsoll::config::Config| config.connection.http2 = Http2::Always;
+    let proxy = proxy_to(&format!("http://{}", server.address), always, Decide::default()).await;
+    assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
+    let large = format!("{{\"pad\":\"{}\"}}", "x".repeat(1_500_000));
+    let mut agent = Agent::connect(proxy.address).await;
+    agent.send(post("/v1/files/early", &large)).await;
+    assert_eq!(agent.answer().await.status(), 413);
+    for _ in 0..3 {
+        assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
+    }
+    server.release.add_permits(1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_http2_connection_that_died_costs_nobody_an_answer() {
     // Upstream is restarted at the same address: its old connections are gone.

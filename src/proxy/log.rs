@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use serde::Serialize;
 use serde_json::Value;
 use tracing::{
     Event, Level, Subscriber,
@@ -75,15 +76,21 @@ struct Lines {
 
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let level = *event.metadata().level();
-        let line = if self.human { human(now, level, &fields) } else { json(now, level, fields) };
+        let line = if self.human {
+            let mut fields = Fields::default();
+            event.record(&mut fields);
+            human(now, level, &fields)
+        } else {
+            let mut members = Members::default();
+            event.record(&mut members);
+            json(now, level, &members)
+        };
         // Nothing can be done about a log that cannot be written.
         drop(match self.stream {
-            Stream::Output => io::stdout().lock().write_all(line.as_bytes()),
-            Stream::Error => io::stderr().lock().write_all(line.as_bytes()),
+            Stream::Output => io::stdout().lock().write_all(&line),
+            Stream::Error => io::stderr().lock().write_all(&line),
         });
     }
 }
@@ -124,17 +131,70 @@ impl Visit for Fields {
     }
 }
 
-fn json(now: Duration, level: Level, fields: Fields) -> String {
-    let own = [("time", timestamp(now).into()), ("level", level.as_str().to_ascii_lowercase().into()), ("message", fields.message.into())];
-    let mut line = String::with_capacity(512);
-    for (name, value) in own.iter().chain(&fields.others) {
-        let _ = write!(line, "{}\"{name}\":{value}", if line.is_empty() { '{' } else { ',' });
+/// Fields as the members of a JSON object, written as they come: this is done for every exchange.
+struct Members {
+    message: String,
+    /// Each with a comma before it.
+    others: Vec<u8>,
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Members { message: String::new(), others: Vec::with_capacity(512) }
     }
-    line.push_str("}\n");
+}
+
+impl Members {
+    fn put(&mut self, name: &str, value: impl Serialize) {
+        self.others.extend_from_slice(b",\"");
+        self.others.extend_from_slice(name.as_bytes());
+        self.others.extend_from_slice(b"\":");
+        // Writing to memory does not fail, and neither does any value that a field can have.
+        drop(serde_json::to_writer(&mut self.others, &value));
+    }
+}
+
+impl Visit for Members {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => drop(write!(self.message, "{value:?}")),
+            _ => self.put(field.name(), format!("{value:?}")),
+        }
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field.name(), value);
+    }
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field.name(), value);
+    }
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field.name(), value);
+    }
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field.name(), value);
+    }
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field.name(), value);
+    }
+}
+
+fn json(now: Duration, level: Level, members: &Members) -> Vec<u8> {
+    let level = match level {
+        Level::ERROR => "error",
+        Level::WARN => "warn",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    };
+    let mut line = Vec::with_capacity(members.others.len() + 128);
+    drop(write!(line, r#"{{"time":"{}","level":"{level}","message":"#, timestamp(now)));
+    drop(serde_json::to_writer(&mut line, &members.message));
+    line.extend_from_slice(&members.others);
+    line.extend_from_slice(b"}\n");
     line
 }
 
-fn human(now: Duration, level: Level, fields: &Fields) -> String {
+fn human(now: Duration, level: Level, fields: &Fields) -> Vec<u8> {
     let colour = match level {
         Level::ERROR => "\x1b[31m",
         Level::WARN => "\x1b[33m",
@@ -148,7 +208,7 @@ fn human(now: Duration, level: Level, fields: &Fields) -> String {
         let _ = write!(line, " \x1b[2m{name}=\x1b[0m{}", value.escape_debug());
     }
     line.push('\n');
-    line
+    line.into_bytes()
 }
 
 /// RFC 3339, in UTC, with milliseconds.
@@ -181,8 +241,11 @@ mod tests {
     #[test]
     fn a_line_is_one_line_in_both_spellings() {
         let others = vec![("cause", Value::from("a\nb")), ("ms", 1.5.into())];
-        let fields = || Fields { message: "exchange".into(), others: others.clone() };
-        for line in [json(Duration::ZERO, Level::INFO, fields()), human(Duration::ZERO, Level::WARN, &fields())] {
+        let fields = Fields { message: "exchange".into(), others };
+        let mut members = Members { message: "exchange".into(), ..Members::default() };
+        fields.others.iter().for_each(|(name, value)| members.put(name, value));
+        for line in [json(Duration::ZERO, Level::INFO, &members), human(Duration::ZERO, Level::WARN, &fields)] {
+            let line = String::from_utf8(line).unwrap();
             assert_eq!(line.matches('\n').count(), 1, "{line}");
             assert!(line.contains("exchange") && line.contains("a\\nb") && line.contains("1.5"), "{line}");
         }

@@ -110,7 +110,8 @@ pub struct Seen {
     pub connection: usize,
 }
 
-/// An upstream built from hyper's own server, which answers every POST with what it got. Paths that end in `/hold` wait until released.
+/// An upstream built from hyper's own server, which answers every POST with what it got. Of paths, those that end in `/hold` wait until released,
+/// `/early` are answered before their body is read, and until released it is not; streams of `/refused` and `/broken` are reset.
 pub struct Server {
     pub address: SocketAddr,
     pub seen: Arc<Mutex<Vec<Seen>>>,
@@ -163,8 +164,15 @@ async fn answer(
     connection: usize,
     all: Arc<Mutex<Vec<Seen>>>,
     release: Arc<tokio::sync::Semaphore>,
-) -> Result<Response<Full<Bytes>>, hyper::Error> {
+) -> Result<Response<Full<Bytes>>, Box<dyn std::error::Error + Send + Sync>> {
     let (head, body) = request.into_parts();
+    if head.uri.path().ends_with("/early") {
+        tokio::spawn(async move {
+            release.acquire().await.unwrap().forget();
+            drop(body);
+        });
+        return Ok(Response::builder().status(413).body(Full::default())?);
+    }
     let body = body.collect().await?.to_bytes();
     all.lock().unwrap().push(Seen {
         version: head.version,
@@ -177,5 +185,10 @@ async fn answer(
     if head.uri.path().ends_with("/hold") {
         release.acquire().await.unwrap().forget();
     }
-    Ok(Response::builder().header("content-type", "application/json").body(Full::new(body)).unwrap())
+    let reset = |reason: h2::Reason| Err(h2::Error::from(reason).into());
+    match head.uri.path().rsplit('/').next() {
+        Some("refused") => reset(h2::Reason::REFUSED_STREAM),
+        Some("broken") => reset(h2::Reason::INTERNAL_ERROR),
+        _ => Ok(Response::builder().header("content-type", "application/json").body(Full::new(body))?),
+    }
 }
