@@ -48,13 +48,7 @@ const QUOTED: usize = 24;
 pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
     let mut best: Option<(Shape, &str, usize)> = None;
     for window in windows(output) {
-        let mut last_line = usize::MAX;
-        for (at, _) in candidates(window).take(JUDGED) {
-            let (start, line) = line_bounds(window, at);
-            if start == last_line {
-                continue;
-            }
-            last_line = start;
+        for (start, line) in suspects(window) {
             let Some(found) = shape(line) else { continue };
             // In a trace the exception stands last; of log lines the one that says most; elsewhere the first is the cause of the rest.
             let better = best.is_none_or(|(known, known_window, known_at)| {
@@ -107,13 +101,7 @@ pub(crate) fn telling(output: &str, most: usize) -> Vec<&str> {
     let mut errors: Vec<(Shape, bool, &str, usize)> = Vec::new();
     let mut signatures = HashSet::new();
     for window in windows(output) {
-        let mut last_line = usize::MAX;
-        for (at, _) in candidates(window).take(JUDGED) {
-            let (start, line) = line_bounds(window, at);
-            if start == last_line {
-                continue;
-            }
-            last_line = start;
+        for (start, line) in suspects(window) {
             if let Some(shape) = shape(line).filter(|shape| *shape > Shape::Summary)
                 && signatures.insert(signature(cut(line)))
             {
@@ -157,6 +145,12 @@ fn candidates(window: &str) -> impl Iterator<Item = (usize, usize)> {
         AhoCorasick::builder().ascii_case_insensitive(true).build(anchors).unwrap_or_else(|_| unreachable!("the list is small"))
     });
     ANCHORS.find_iter(window).map(|found| (found.start(), found.end()))
+}
+
+/// The lines that hold a telling word, each once, with where they begin.
+fn suspects(window: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut last = None;
+    candidates(window).take(JUDGED).map(|(at, _)| line_bounds(window, at)).filter(move |&(start, _)| last.replace(start) != Some(start))
 }
 
 /// How much a line tells, from least to most.
