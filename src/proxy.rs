@@ -241,7 +241,6 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
     let status = first.head.status.as_u16();
     if is_overflow(&refusal, status, reply) {
         reply.line.overflow = Some(refusal.rule);
-        reply.learn(refusal.limit).await;
         let sent = edited.unwrap_or_else(|| plain.clone());
         let harder = reply.consider(format, &plain, move |decide, incoming| decide.after_overflow(incoming, &sent, &refusal)).await;
         let Some((body, report, ticket)) = harder.flatten() else { return Ok(first) };

@@ -242,7 +242,7 @@ async fn a_single_request_over_the_rate_limit_is_tried_again_only_where_that_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn usage_and_limits_are_learnt() {
+async fn usage_is_learnt() {
     let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":2}}\n\n";
     let outcome = run(harder(), vec![refused("400 Bad Request", OVERFLOW), sse(&[ROLE, WORD, usage, DONE])]).await;
     let told = outcome.script.told.lock().unwrap();

@@ -119,7 +119,7 @@ pub trait Script: Send + Sync {
         None
     }
     fn quarantine(&self, _: Ticket) {}
-    fn learn(&self, _: &Incoming, _: &Report, _: Option<Usage>, _limit: Option<u64>) {}
+    fn learn(&self, _: &Incoming, _: &Report, _: Option<Usage>) {}
 }
 
 impl Decide {
@@ -224,10 +224,10 @@ impl Decide {
         }
     }
 
-    /// What upstream counted, or how much it said it takes.
-    pub fn learn(&self, incoming: &Incoming, report: &Report, usage: Option<Usage>, limit: Option<u64>) {
+    /// What upstream counted.
+    pub fn learn(&self, incoming: &Incoming, report: &Report, usage: Option<Usage>) {
         if let Some(script) = &self.script {
-            return script.learn(incoming, report, usage, limit);
+            return script.learn(incoming, report, usage);
         }
         if let (Some(real), Some((_, counted))) = (usage.and_then(|usage| usage.input), report.tokens) {
             self.core.learn_usage(incoming.upstream, &report.model, real, counted);

@@ -172,17 +172,17 @@ impl Reply {
         self.line.end = "complete";
         if let Some(mut tap) = tap {
             self.line.usage = tap.usage();
-            self.learn(None).await;
+            self.learn().await;
         }
         Ok(())
     }
 
-    /// Tells compaction what this exchange taught: upstream's usage, or the limit that it named.
-    pub async fn learn(&self, limit: Option<u64>) {
+    /// Tells compaction what upstream counted.
+    async fn learn(&self) {
         if let Some(format) = self.call.reads {
             let (report, usage) = (self.line.report.clone(), self.line.usage);
             // The body is long gone; what is to be known of it stands in the report.
-            self.consider(format, &Bytes::new(), move |decide, incoming| decide.learn(incoming, &report, usage, limit)).await;
+            self.consider(format, &Bytes::new(), move |decide, incoming| decide.learn(incoming, &report, usage)).await;
         }
     }
 

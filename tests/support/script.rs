@@ -28,7 +28,6 @@ pub struct Told {
     pub overflows: usize,
     pub quarantined: Vec<Ticket>,
     pub usage: Vec<Usage>,
-    pub limits: Vec<u64>,
     /// Bodies as they were seen.
     pub bodies: Vec<Bytes>,
 }
@@ -59,9 +58,7 @@ impl Script for Scripted {
         self.told.lock().unwrap().quarantined.push(ticket);
     }
 
-    fn learn(&self, _: &Incoming, _: &Report, usage: Option<Usage>, limit: Option<u64>) {
-        let mut told = self.told.lock().unwrap();
-        told.usage.extend(usage);
-        told.limits.extend(limit);
+    fn learn(&self, _: &Incoming, _: &Report, usage: Option<Usage>) {
+        self.told.lock().unwrap().usage.extend(usage);
     }
 }
