@@ -160,6 +160,11 @@ impl Policy {
         share("target", self.target)?;
         share("hygiene.threshold", self.hygiene.threshold)?;
         share("preflight.threshold", self.preflight.threshold)?;
+        let Knobs { tail, running_loop, min_reclaim, digest, .. } = &self.compact;
+        let shares = [("tail", *tail), ("running_loop", *running_loop), ("min_reclaim", *min_reclaim), ("digest.share", digest.share)];
+        if let Some((key, value)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
+            return Err(Problem::number(&format!("{at}.compact.{key}"), value, "a share of the window, from 0 to 1"));
+        }
         match self.preflight.safety >= 1.0 && self.preflight.safety <= 10.0 {
             true => Ok(()),
             false => Err(Problem::number(&format!("{at}.preflight.safety"), self.preflight.safety, "a factor from 1 to 10")),

@@ -99,6 +99,13 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("[[model]]\nname = \"m\"\n[[model]]\nname = 5", "model.1.name", "expected a string");
     check("grace = 1e300", "grace", "1e300 is not accepted");
     check("[policy]\ntarget = 1e300", "policy.target", "1e300 is not accepted");
+    check("[policy.compact]\ntail = nan", "policy.compact.tail", "accepted");
+    check("[policy.compact]\nrunning_loop = 50.0", "policy.compact.running_loop", "a share of the window, from 0 to 1");
+    check(
+        "[[model]]\nname = \"m\"\npolicy = { compact = { digest = { share = -1.0 } } }",
+        "model.0.policy.compact.digest.share",
+        "a share of the window",
+    );
     check("listen = \"localhost\"", "listen", "expected an address and port");
     check("admin = \"on\"", "admin", "or \"off\"");
     check("upstream = \"api.openai.com\"", "upstream", "expected a URL such as");
