@@ -41,6 +41,14 @@ impl Payload {
         }
     }
 
+    /// What becomes of an upload. A whole body is not held by this: it need not outlive its sending.
+    pub fn track(&self) -> Option<Arc<Track>> {
+        match self {
+            Payload::Stream(upload) => Some(upload.track.clone()),
+            _ => None,
+        }
+    }
+
     /// Means to send the same body once more, should the connection turn out to be dead.
     pub fn again(&self) -> Again {
         match self {
@@ -66,6 +74,16 @@ pub struct Track {
 }
 
 impl Track {
+    /// Grows as long as the agent is still sending.
+    pub fn progress(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Ends the upload, wherever it is: its answer has ended. The agent's connection need not wait for upstream to read on.
+    pub fn stop(&self) {
+        *self.body() = None;
+    }
+
     fn body(&self) -> MutexGuard<'_, Option<Incoming>> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -106,21 +124,6 @@ impl Again {
             Again::Whole(bytes) => Some(Payload::Whole(bytes)),
             Again::Stream(track) if track.frames.load(Ordering::Relaxed) > 0 => None,
             Again::Stream(track) => track.body().take().map(Payload::stream),
-        }
-    }
-
-    /// Ends the upload, wherever it is: its answer has ended. The agent's connection need not wait for upstream to read on.
-    pub fn stop(&self) {
-        if let Again::Stream(track) = self {
-            *track.body() = None;
-        }
-    }
-
-    /// Grows as long as the agent is still sending.
-    pub fn progress(&self) -> u64 {
-        match self {
-            Again::Stream(track) => track.frames.load(Ordering::Relaxed),
-            _ => 0,
         }
     }
 }

@@ -21,7 +21,7 @@ use tokio::time::Sleep;
 use super::{
     error::Error,
     headers::{self, Rewrite},
-    payload::{Again, Payload},
+    payload::{Again, Payload, Track},
     pool::{Carrier, Pool, seconds},
     traces::Onward,
 };
@@ -123,16 +123,17 @@ impl From<Error> for Failure {
 }
 
 async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload: Payload) -> Result<Answer, Failure> {
-    let upload = payload.again();
+    let upload = payload.track();
+    let sent = || upload.as_ref().map_or(0, |upload| upload.progress());
     let request = ask.request(pool, &carrier, payload)?;
     let response = {
         let mut answer = std::pin::pin!(carrier.send(request));
         loop {
-            let progress = upload.progress();
+            let progress = sent();
             match tokio::time::timeout(seconds(pool.settings.response_timeout), &mut answer).await {
                 Ok(answer) => break answer,
                 // An upload may take long as long as it moves.
-                Err(_) if upload.progress() > progress => {}
+                Err(_) if sent() > progress => {}
                 Err(_) => return Err(Error::ResponseTimeout.into()),
             }
         }
@@ -174,7 +175,7 @@ fn judge(error: &hyper::Error, heard: bool) -> Failure {
 pub struct AnswerBody {
     incoming: Incoming,
     carrier: Option<Carrier>,
-    upload: Again,
+    upload: Option<Arc<Track>>,
     pool: Arc<Pool>,
     patience: Patience,
 }
@@ -250,7 +251,9 @@ impl AnswerBody {
 
 impl Drop for AnswerBody {
     fn drop(&mut self) {
-        self.upload.stop();
+        if let Some(upload) = &self.upload {
+            upload.stop();
+        }
     }
 }
 
