@@ -147,20 +147,23 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
     let started = Instant::now();
     let upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let (head, upload) = request.into_parts();
-    if head.method == http::Method::CONNECT {
-        proxy.metrics.refused(&Error::NoTunnel);
-        return reply::refuse(&down, &Error::NoTunnel, None).await;
-    }
-    let mut call = match Call::of(head, &proxy.routes, &proxy.access, &proxy.key) {
+    let trace = proxy.traces.as_ref().and_then(|traces| traces.begin(&head.headers));
+    let asked = (head.method.clone(), head.uri.clone());
+    let call = match head.method {
+        http::Method::CONNECT => Err((Error::NoTunnel, None)),
+        _ => Call::of(head, &proxy.routes, &proxy.access, &proxy.key),
+    };
+    let mut call = match call {
         Ok(call) => call,
         Err((error, format)) => {
             proxy.metrics.refused(&error);
+            events::refused(&asked, &error, format, trace);
             // What it brought is read before it is told, or a large body would take the refusal with it.
             tokio::spawn(upload::discard(upload));
             return reply::refuse(&down, &error, format).await;
         }
     };
-    call.trace = proxy.traces.as_ref().and_then(|traces| traces.begin(&call.headers));
+    call.trace = trace;
     let place = proxy.admission.admit(&proxy.limits, call.tenant, started);
     let mut reply = Reply::new(proxy.clone(), Arc::new(call), down, started);
     match place {

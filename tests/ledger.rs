@@ -24,6 +24,7 @@ use support::{
     long::{WINDOW, body},
     ok, post,
     process::Process,
+    secure::Identity,
 };
 
 fn call(session: &str, turns: usize) -> Call {
@@ -331,7 +332,7 @@ async fn kill_9_under_load_loses_the_last_writes_at_most_and_never_serves_a_torn
 }
 
 fn redis(url: &str) -> Redis {
-    Redis::new(url, Duration::from_millis(500), 3600, [3; 32]).unwrap()
+    Redis::new(url, None, Duration::from_millis(500), 3600, [3; 32]).unwrap()
 }
 
 #[test]
@@ -362,6 +363,29 @@ fn redis_is_shared_and_what_lies_there_is_not_to_be_read() {
 }
 
 #[test]
+fn redis_is_trusted_by_authorities_of_its_own() {
+    let (identity, stranger) = (Identity::new(), Identity::new());
+    let Some(server) = support::redis::Redis::secure(&identity) else { return };
+    let url = format!("rediss://{}", server.address);
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.crt");
+    let trust = |identity: &Identity| std::fs::copy(&identity.certificate, &ca).map(drop).unwrap();
+    trust(&stranger);
+    let store = Redis::new(&url, Some(&ca), Duration::from_secs(5), 3600, [3; 32]).unwrap();
+    let key = Fingerprint([8; 16]);
+    assert_eq!((store.get(&[key]), store.answers()), (vec![None], false));
+    // The file is read for each connection.
+    trust(&identity);
+    while !store.answers() {
+        assert_eq!(store.get(&[key]), [None]);
+    }
+    store.put(key, b"value".to_vec());
+    store.flush();
+    assert_eq!(store.get(&[key]), [Some(b"value".to_vec())]);
+    assert!(Redis::new(&url, Some(&folder.path().join("none")), Duration::from_secs(5), 3600, [3; 32]).is_err());
+}
+
+#[test]
 fn one_replica_does_what_needs_doing_once_until_its_deadline() {
     let Some(server) = support::redis::Redis::start() else { return };
     let (first, second) = (redis(&server.url()), redis(&server.url()));
@@ -378,7 +402,7 @@ fn one_replica_does_what_needs_doing_once_until_its_deadline() {
 fn a_redis_that_is_slow_or_gone_costs_a_deadline_and_comes_back() {
     let Some(server) = support::redis::Redis::start() else { return };
     let address = server.address;
-    let store = Redis::new(&server.url(), Duration::from_millis(100), 3600, [3; 32]).unwrap();
+    let store = Redis::new(&server.url(), None, Duration::from_millis(100), 3600, [3; 32]).unwrap();
     let key = Fingerprint([8; 16]);
     store.put(key, b"value".to_vec());
     store.flush();

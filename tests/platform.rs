@@ -299,6 +299,19 @@ async fn heads_are_limited_in_size_and_time_and_silence_between_requests_is_not(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_connects_and_does_not_ask_is_not_waited_for_forever() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy_with(&upstream, |config| config.keep_alive = 0.05, Decide::default()).await;
+    // Nothing, the beginning of HTTP/2, and all of that but a request.
+    for said in ["", "PRI * HTTP/2.0", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        let mut agent = Agent::connect(proxy.address).await;
+        agent.send(said).await;
+        let _ = agent.stream.read_to_end(&mut Vec::new()).await;
+    }
+    assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn agents_have_tokens_and_keys_live_in_the_proxy_only() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
     let folder = tempfile::tempdir().unwrap();
@@ -370,7 +383,8 @@ async fn the_admin_api_has_a_token_of_its_own() {
 async fn nothing_that_an_agent_says_sends_a_request_elsewhere_or_smuggles_one() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
     let elsewhere = Upstream::new(|_, _| ok("{}")).await;
-    let proxy = support::proxy(&upstream).await;
+    // Some of these are never whole.
+    let proxy = proxy_with(&upstream, |config| config.admission.header_timeout = 0.2, Decide::default()).await;
     let there = elsewhere.address;
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
     let chat = "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n";
@@ -392,6 +406,29 @@ async fn nothing_that_an_agent_says_sends_a_request_elsewhere_or_smuggles_one() 
         format!("{chat}Connection: content-length, host, x-a\r\nX-A: 1\r\nContent-Length: 2\r\n\r\n{{}}"),
         format!("{chat}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\nContent-Length: 900\r\nHost: {there}\r\n\r\n"),
         "GET /a%0d%0aHost:%20evil HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(),
+        format!("{chat}Content-Length: 2, {}\r\n\r\n{{}}{smuggled}", 2 + smuggled.len()),
+        format!("{chat}Content-Length: 2, 2\r\n\r\n{{}}"),
+        format!("{chat}Content-Length: 0x2\r\n\r\n{{}}"),
+        format!("{chat}Content-Length: 2\r\nTransfer-Encoding: identity\r\n\r\n{{}}"),
+        format!("{chat}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\n\r\n2;a=\nx\r\n{{}}\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\n\r\n2\n{{}}\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\n\r\n10000000000000002\r\n{{}}\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}X: a\nContent-Length: 2\r\n\r\n{{}}"),
+        format!("POST /v1/chat/completions HTTP/1.1\nHost: h\nContent-Length: 2\n\n{{}}"),
+        format!("{chat}X\0: a\r\nContent-Length: 2\r\n\r\n{{}}"),
+        format!("{chat} Content-Length: 2\r\n\r\n{{}}"),
+        format!("{chat}Host: {there}\r\nContent-Length: 2\r\n\r\n{{}}"),
+        format!("GET /v1/models HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len()),
+        format!("GET /v1/models HTTP/1.1 \r\nHost: h\r\n\r\n"),
+        format!("POST /v1/chat/completions HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"),
+        format!(
+            "GET /v1/models HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
+        ),
+        format!("GET *{there} HTTP/1.1\r\nHost: h\r\n\r\n"),
+        format!("GET \\\\{there}\\v1 HTTP/1.1\r\nHost: h\r\n\r\n"),
     ];
     for tried in tries {
         let before = upstream.seen().len();

@@ -75,6 +75,8 @@ pub struct Ledger {
     pub disk_bytes: u64,
     /// The address of `redis`.
     pub url: String,
+    /// PEM file with certificate authorities that `redis` is trusted by over TLS; empty: the system's.
+    pub ca_file: String,
     /// Seconds that `redis` may take to answer before memory serves alone for a while.
     pub deadline: f64,
     /// A secret that all replicas share: tenants are hashed with it, and values in the store are encrypted with it.
@@ -90,6 +92,7 @@ impl Default for Ledger {
             path: String::new(),
             disk_bytes: 1 << 30,
             url: String::new(),
+            ca_file: String::new(),
             deadline: 0.05,
             secret: String::new(),
         }
@@ -136,6 +139,9 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
         Store::Redis if ledger.secret.is_empty() => {
             Err(Problem::new("ledger.secret", "is missing; replicas that share a ledger share a secret, \"file:/path\" or \"env:NAME\""))
         }
+        _ if !ledger.ca_file.is_empty() && !(ledger.store == Store::Redis && ledger.url.starts_with("rediss://")) => {
+            Err(Problem::new("ledger.ca_file", "is for TLS; expected nothing, or a `url` that begins with \"rediss://\""))
+        }
         _ => upstreams(config),
     }
 }
@@ -162,5 +168,15 @@ fn upstreams(config: &Config) -> Result<(), Problem> {
         }
         url => check("upstream".into(), url)?,
     }
-    config.route.iter().enumerate().try_for_each(|(index, route)| check(format!("route.{index}.upstream"), &route.upstream))
+    config.route.iter().enumerate().try_for_each(|(index, route)| check(format!("route.{index}.upstream"), &route.upstream))?;
+    // Summaries carry what conversations say.
+    let policies = [("policy".to_owned(), Ok(config.policy.clone()))];
+    let routes = config.route.iter().enumerate().map(|(index, route)| (format!("route.{index}.policy"), &route.policy));
+    let models = config.model.iter().enumerate().map(|(index, model)| (format!("model.{index}.policy"), &model.policy));
+    let overlaid = routes.chain(models).map(|(at, overlay)| (at, config.policy.overlaid([overlay])));
+    // An overlay that does not fit was refused by who read it.
+    policies.into_iter().chain(overlaid).filter_map(|(at, policy)| Some((at, policy.ok()?))).try_for_each(|(at, policy)| {
+        let upstream = &policy.compact.summarize.upstream;
+        check(format!("{at}.compact.summarize.upstream"), upstream)
+    })
 }

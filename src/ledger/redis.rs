@@ -4,7 +4,8 @@
 //! costs one deadline a moment, and no answer.
 
 use std::{
-    io,
+    fs, io,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Client, Connection, FromRedisValue, RedisResult, cmd};
+use redis::{Client, Connection, FromRedisValue, RedisResult, TlsCertificates, cmd};
 
 use super::{
     queue::Queue,
@@ -32,7 +33,9 @@ pub struct Redis {
 }
 
 struct Remote {
-    client: Client,
+    url: String,
+    /// The authorities that it is trusted by; nothing: the system's.
+    ca: Option<PathBuf>,
     deadline: Duration,
     /// What is not used is forgotten after so many seconds.
     seconds: u64,
@@ -45,11 +48,13 @@ struct Remote {
 }
 
 impl Redis {
-    /// Nothing is connected yet: it may start later than we do.
-    pub fn new(url: &str, deadline: Duration, seconds: u64, secret: [u8; 32]) -> io::Result<Redis> {
-        let client = Client::open(url).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    /// Nothing is connected yet: it may start later than we do. With `ca`, a PEM file, those authorities are trusted instead of the system's.
+    pub fn new(url: &str, ca: Option<&Path>, deadline: Duration, seconds: u64, secret: [u8; 32]) -> io::Result<Redis> {
+        // Connections are made later, and each reads the authorities again; what is wrong with either is known now.
+        client(url, ca)?;
         let remote = Arc::new(Remote {
-            client,
+            url: url.to_owned(),
+            ca: ca.map(Path::to_owned),
             deadline: deadline.max(Duration::from_millis(1)),
             seconds: seconds.max(1),
             seal: Seal::new(Some(secret)),
@@ -116,7 +121,7 @@ impl Remote {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        let connection = self.client.get_connection_with_timeout(self.deadline)?;
+        let connection = client(&self.url, self.ca.as_deref())?.get_connection_with_timeout(self.deadline)?;
         connection.set_read_timeout(Some(self.deadline))?;
         connection.set_write_timeout(Some(self.deadline))?;
         Ok(connection)
@@ -181,6 +186,14 @@ impl Store for Redis {
     fn flush(&self) {
         self.queue.flush();
     }
+}
+
+fn client(url: &str, ca: Option<&Path>) -> io::Result<Client> {
+    let invalid = |error: redis::RedisError| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
+    let Some(ca) = ca else { return Client::open(url).map_err(invalid) };
+    let unreadable = |error: io::Error| io::Error::new(error.kind(), format!("{} cannot be read: {error}", ca.display()));
+    let root_cert = Some(fs::read(ca).map_err(unreadable)?);
+    Client::build_with_tls(url, TlsCertificates { client_tls: None, root_cert }).map_err(invalid)
 }
 
 fn name(key: Fingerprint) -> String {

@@ -17,6 +17,7 @@ use super::{
     routes::{Policies, Settled},
     steer::{Compact, Steer},
     summarizer::{Caller, Summarizer},
+    tls,
     traces::Trace,
 };
 use crate::budget::{Window, models};
@@ -103,7 +104,11 @@ fn ledger(config: &config::Ledger) -> Result<(Ledger, Option<[u8; 32]>), Problem
         }
         config::Store::Redis => {
             let values = values.unwrap_or_default();
-            let redis = Redis::new(&config.url, seconds(config.deadline), config.seconds, values);
+            let ca = (!config.ca_file.is_empty()).then(|| Path::new(&config.ca_file));
+            if ca.is_some() {
+                tls::authorities("ledger.ca_file", &config.ca_file)?;
+            }
+            let redis = Redis::new(&config.url, ca, seconds(config.deadline), config.seconds, values);
             (memory.backed(Arc::new(redis.map_err(|error| problem("ledger.url", error))?)), tenants)
         }
     })

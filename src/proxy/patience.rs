@@ -1,7 +1,8 @@
-//! How long the head of a request may take, on HTTP/1.
+//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all.
 //!
 //! Hyper's own timer for heads also runs between two requests, where agents may be silent for long. So the socket notes when the first byte of a
-//! head comes, the service when the head is whole, and the connection is cut where too long lies between.
+//! head comes, the service when the head is whole, and the connection is cut where too long lies between. Before the first request no timer of hyper's
+//! runs yet.
 
 use std::{
     future::Future,
@@ -19,17 +20,23 @@ use tokio::{
 };
 
 /// What a connection knows of the head that is coming in.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Head(Arc<Mutex<State>>);
 
-#[derive(Default)]
 enum State {
+    /// There was no request yet.
+    New(Instant),
     /// Nothing has come since the last request.
-    #[default]
     Quiet,
     Coming(Instant),
     /// A request is being answered; or this is HTTP/2, which has many at once.
     Answering,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Head(Arc::new(Mutex::new(State::New(Instant::now()))))
+    }
 }
 
 impl Head {
@@ -49,30 +56,45 @@ impl Head {
 
     fn read(&self, bytes: &[u8]) {
         let mut state = self.state();
-        if matches!(*state, State::Quiet) && !bytes.is_empty() {
-            *state = if bytes.starts_with(b"PRI ") { State::Answering } else { State::Coming(Instant::now()) };
+        // HTTP/2 begins with `PRI `; its first request may come later.
+        let begins = match *state {
+            State::New(_) => !bytes.is_empty() && !bytes.starts_with(b"PRI "),
+            State::Quiet => !bytes.is_empty(),
+            State::Coming(_) | State::Answering => false,
+        };
+        if begins {
+            *state = State::Coming(Instant::now());
         }
     }
 
-    fn since(&self) -> Option<Instant> {
+    fn until(&self, limits: Limits) -> Option<Instant> {
         match *self.state() {
-            State::Coming(since) => Some(since),
-            _ => None,
+            State::New(since) => Some(since + limits.silence),
+            State::Coming(since) => Some(since + limits.head),
+            State::Quiet | State::Answering => None,
         }
     }
+}
+
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// From the first byte of a head to its last.
+    pub head: Duration,
+    /// From the beginning of a connection to the first byte of its first request.
+    pub silence: Duration,
 }
 
 /// Runs a connection for as long as its heads come in time. Whether one did not.
 pub struct Patient<C> {
     connection: Pin<Box<C>>,
     head: Head,
-    limit: Duration,
+    limits: Limits,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl<C> Patient<C> {
-    pub fn new(connection: C, head: Head, limit: Duration) -> Self {
-        Patient { connection: Box::pin(connection), head, limit, sleep: None }
+    pub fn new(connection: C, head: Head, limits: Limits) -> Self {
+        Patient { connection: Box::pin(connection), head, limits, sleep: None }
     }
 }
 
@@ -83,9 +105,8 @@ impl<C: Future> Future for Patient<C> {
         if let Poll::Ready(end) = self.connection.as_mut().poll(cx) {
             return Poll::Ready(Some(end));
         }
-        // Most heads come in one piece, and no timer is ever set.
-        let Some(since) = self.head.since() else { return Poll::Pending };
-        let until = since + self.limit;
+        // Most heads come at once and in one piece, and no timer is ever set.
+        let Some(until) = self.head.until(self.limits) else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         if sleep.deadline() != until {
             sleep.as_mut().reset(until);
