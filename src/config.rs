@@ -222,9 +222,17 @@ impl Config {
         let plain = [&tls.certificate, &tls.key, &tls.client_ca, &ledger.ca_file, &traces.ca_file]
             .into_iter()
             .chain(connections.iter().flat_map(|connection| [&connection.ca_file, &connection.certificate, &connection.key]));
-        let secrets = [&access.tokens, &access.admin_token, &credential.openai, &credential.anthropic, &ledger.secret, &traces.headers]
-            .into_iter()
-            .chain(self.route.iter().map(|route| &route.credential));
+        let secrets = [
+            &access.tokens,
+            &access.admin_token,
+            &credential.openai,
+            &credential.anthropic,
+            &ledger.secret,
+            &ledger.password,
+            &traces.headers,
+        ]
+        .into_iter()
+        .chain(self.route.iter().map(|route| &route.credential));
         let overlays = self.route.iter().map(|route| &route.policy).chain(self.model.iter().map(|model| &model.policy));
         let policies = overlays.filter_map(|overlay| policy.overlaid([overlay]).ok()).chain([policy.clone()]);
         let summaries = policies.flat_map(|policy| policy.files());

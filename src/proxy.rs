@@ -204,7 +204,10 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
     reply.hold(original.len() as u64)?;
     let collected = Instant::now();
     reply.line.bytes_in = Some(original.len() as u64);
-    let decision = match encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes) {
+    let plain = encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes);
+    // A few bytes may decode to many.
+    reply.hold(plain.as_ref().map_or(0, |plain| plain.len() as u64))?;
+    let decision = match plain {
         Some(plain) => loop {
             match reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await {
                 Some(Ok(decision)) => break Ok((decision, plain)),

@@ -15,7 +15,12 @@ use plimsoll::{
     compact::summary::{Summarize, Summary},
     conversation::Fingerprint,
     decide::{Call, Decider, Decision, Need, Policy, Report, Rewrite, Steer, Ticket},
-    ledger::{Counted, Ledger, Store, disk::Disk, redis::Redis, seal::Seal},
+    ledger::{
+        Counted, Ledger, Store,
+        disk::Disk,
+        redis::{Address, Redis},
+        seal::Seal,
+    },
     wire::{Format, Request},
 };
 use support::{
@@ -332,7 +337,7 @@ async fn kill_9_under_load_loses_the_last_writes_at_most_and_never_serves_a_torn
 }
 
 fn redis(url: &str) -> Redis {
-    Redis::new(url, None, Duration::from_millis(500), 3600, [3; 32]).unwrap()
+    Redis::new(Address::open(url), Duration::from_millis(500), 3600, [3; 32]).unwrap()
 }
 
 #[test]
@@ -371,7 +376,11 @@ fn redis_is_trusted_by_authorities_of_its_own() {
     let ca = folder.path().join("ca.crt");
     let trust = |identity: &Identity| std::fs::copy(&identity.certificate, &ca).map(drop).unwrap();
     trust(&stranger);
-    let store = Redis::new(&url, Some(&ca), Duration::from_secs(5), 3600, [3; 32]).unwrap();
+    let trusting = |ca: &Path| {
+        let address = Address { ca_file: Some(ca.to_owned()), ..Address::open(&url) };
+        Redis::new(address, Duration::from_secs(5), 3600, [3; 32])
+    };
+    let store = trusting(&ca).unwrap();
     let key = Fingerprint([8; 16]);
     assert_eq!((store.get(&[key]), store.answers()), (vec![None], false));
     // The file is read for each connection.
@@ -382,7 +391,27 @@ fn redis_is_trusted_by_authorities_of_its_own() {
     store.put(key, b"value".to_vec());
     store.flush();
     assert_eq!(store.get(&[key]), [Some(b"value".to_vec())]);
-    assert!(Redis::new(&url, Some(&folder.path().join("none")), Duration::from_secs(5), 3600, [3; 32]).is_err());
+    assert!(trusting(&folder.path().join("none")).is_err());
+}
+
+#[test]
+fn redis_is_told_its_password_of_the_moment() {
+    let Some(server) = support::redis::Redis::start() else { return };
+    let mut raw = ::redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let _: () = ::redis::cmd("CONFIG").arg("SET").arg("requirepass").arg("second").query(&mut raw).unwrap();
+    let word = Arc::new(Mutex::new("first"));
+    let now = word.clone();
+    let password = Box::new(move || Ok(Some(now.lock().unwrap().to_string())));
+    let store = Redis::new(Address { password, ..Address::open(&server.url()) }, Duration::from_secs(5), 3600, [3; 32]).unwrap();
+    let key = Fingerprint([8; 16]);
+    assert_eq!((store.get(&[key]), store.answers()), (vec![None], false));
+    *word.lock().unwrap() = "second";
+    while !store.answers() {
+        assert_eq!(store.get(&[key]), [None]);
+    }
+    store.put(key, b"value".to_vec());
+    store.flush();
+    assert_eq!(store.get(&[key]), [Some(b"value".to_vec())]);
 }
 
 #[test]
@@ -402,7 +431,7 @@ fn one_replica_does_what_needs_doing_once_until_its_deadline() {
 fn a_redis_that_is_slow_or_gone_costs_a_deadline_and_comes_back() {
     let Some(server) = support::redis::Redis::start() else { return };
     let address = server.address;
-    let store = Redis::new(&server.url(), None, Duration::from_millis(100), 3600, [3; 32]).unwrap();
+    let store = Redis::new(Address::open(&server.url()), Duration::from_millis(100), 3600, [3; 32]).unwrap();
     let key = Fingerprint([8; 16]);
     store.put(key, b"value".to_vec());
     store.flush();

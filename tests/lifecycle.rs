@@ -309,6 +309,22 @@ async fn each_exchange_is_one_line_of_the_log() {
     assert_eq!((models["path"].as_str(), models["format"].as_str(), models["trigger"].is_null()), (Some("/v1/models"), Some("none"), true));
 }
 
+#[test]
+fn keys_that_everybody_may_use_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, tokens] = ["c.toml", "tokens"].map(|name| folder.path().join(name));
+    std::fs::write(&tokens, "me token-of-an-agent-1\n").unwrap();
+    let check = |listen: &str, access: &str, wanted: bool| {
+        let key = format!("[credential]\nopenai = \"file:{}\"\n", tokens.display());
+        std::fs::write(&file, format!("listen = \"{listen}\"\nadmin = \"off\"\n{key}{access}")).unwrap();
+        let process = Process::spawn(&mut plimsoll(&["serve", "--config", file.to_str().unwrap()]));
+        assert_eq!(process.said.contains("says who may"), wanted, "{}", process.said);
+    };
+    check("0.0.0.0:0", "", true);
+    check("127.0.0.1:0", "", false);
+    check("0.0.0.0:0", &format!("[access]\ntokens = \"file:{}\"\n", tokens.display()), false);
+}
+
 fn refusal(arguments: &[&str], file: &str, text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);

@@ -138,6 +138,7 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("[ledger]\nstore = \"disk\"", "ledger.path", "is missing");
     check("[ledger]\nstore = \"redis\"\nurl = \"redis://h\"", "ledger.secret", "is missing");
     check("[ledger]\nstore = \"redis\"\nurl = \"http://h\"", "ledger.url", "redis://host:6379");
+    check("[ledger]\nstore = \"redis\"\nurl = \"redis://:word@h\"", "ledger.url", "holds a password");
     check("[admission]\nheader_bytes = 10", "admission.header_bytes", "8192 bytes or more");
     check("[traces]\nendpoint = \"collector:4317\"", "traces.endpoint", "expected a URL such as");
     check("[traces]\nsample = 2", "traces.sample", "from 0 to 1");
@@ -166,7 +167,7 @@ fn every_file_that_is_named_is_watched() {
     let secret = |name: &str| format!("\"file:/{name}\"");
     let text = format!(
         "[tls]\ncertificate = \"/a\"\nkey = \"/b\"\nclient_ca = \"/c\"\n[access]\ntokens = {}\nadmin_token = {}\n[credential]\nopenai = {}\n\
-         anthropic = {}\n[ledger]\nstore = \"redis\"\nurl = \"rediss://h\"\nca_file = \"/h\"\nsecret = {}\n[traces]\nendpoint = \"https://h\"\n\
+         anthropic = {}\n[ledger]\nstore = \"redis\"\nurl = \"rediss://h\"\nca_file = \"/h\"\npassword = \"file:/t\"\nsecret = {}\n[traces]\nendpoint = \"https://h\"\n\
          ca_file = \"/j\"\nheaders = {}\n[connection]\nca_file = \"/l\"\ncertificate = \"/m\"\nkey = \"/n\"\n[policy.compact.summarize]\n\
          upstream = \"http://h\"\nkey = {}\n[[route]]\npath = \"/x\"\nupstream = \"http://h\"\ncredential = {}\nconnection.ca_file = \"/q\"\n\
          policy.compact.summarize.key = {}\n[[model]]\nname = \"m\"\npolicy.compact.summarize.key = {}\n",
@@ -182,7 +183,7 @@ fn every_file_that_is_named_is_watched() {
         secret("s"),
     );
     let files = parse(&text, None).unwrap().files();
-    for name in 'a'..='s' {
+    for name in 'a'..='t' {
         assert!(files.contains(&format!("/{name}").into()), "{name} of {files:?}");
     }
     let mine = parse("[policy.compact.summarize]\ntemplate = \"mine\"", None).unwrap().files();

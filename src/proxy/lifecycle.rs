@@ -73,12 +73,24 @@ pub async fn start_from(config: &Config, source: Option<Source>, decide: Decide,
     if source.is_some() {
         others.push(tokio::spawn(reload.clone().watch()));
     }
+    if has_keys(config) && !address.ip().is_loopback() {
+        tracing::warn!(
+            "whoever reaches this address asks with the providers' keys of this proxy: neither access.tokens nor tls.client_ca says who may"
+        );
+    }
     let accepting = {
         let draining = draining.clone();
         tokio::spawn(async move { server.run(&draining).await })
     };
     tracing::info!(%address, admin = admin.map(tracing::field::display), "listening");
     Ok(Running { address, admin, metrics, draining, live, reload, accepting, others })
+}
+
+/// Whether providers' keys are put in for anybody who asks.
+fn has_keys(config: &Config) -> bool {
+    let Config { access, tls, credential, route, .. } = config;
+    let named = [&credential.openai, &credential.anthropic].into_iter().chain(route.iter().map(|route| &route.credential));
+    access.tokens.is_empty() && tls.client_ca.is_empty() && named.into_iter().any(|named| !named.is_empty())
 }
 
 impl Running {
