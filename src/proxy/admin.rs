@@ -7,6 +7,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    sync::atomic::Ordering,
     time::Duration,
     time::UNIX_EPOCH,
 };
@@ -77,6 +78,7 @@ struct Desk {
 
 impl Desk {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        self.settle().await;
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let (status, kind, text) = match request.uri().path() {
             "/healthz" => (StatusCode::OK, TEXT, "ok\n".into()),
@@ -103,6 +105,18 @@ impl Desk {
         let from_a_page =
             ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name)) || !names_an_address(request);
         self.live.load().proxy.access.admits_admin(request.headers()).unwrap_or(self.loopback && !from_a_page)
+    }
+
+    /// Waits until what agents know to be over has been counted: that is put off until they have their answers.
+    async fn settle(&self) {
+        const MOST: usize = 1000;
+        let metrics = self.live.load().proxy.metrics.clone();
+        for _ in 0..MOST {
+            if metrics.unsettled.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     fn metrics(&self) -> String {

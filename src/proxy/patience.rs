@@ -1,4 +1,5 @@
-//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all.
+//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all. And what is put off until an answer has
+//! been written.
 //!
 //! Hyper's own timer for heads also runs between two requests, where agents may be silent for long. So the socket notes when the first byte of a
 //! head comes, the service when the head is whole, and the connection is cut where too long lies between. Before the first request no timer of hyper's
@@ -7,21 +8,31 @@
 use std::{
     future::Future,
     io::{self, IoSlice},
+    mem,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep},
 };
 
+use super::{downstream::Answer, events::Line};
+
 /// What a connection knows of the head that is coming in.
 #[derive(Clone)]
-pub struct Head(Arc<Mutex<State>>);
+pub struct Head(Arc<Mutex<Between>>);
+
+struct Between {
+    state: State,
+    /// Of exchanges whose answers are being written.
+    lines: Vec<Line>,
+}
 
 enum State {
     /// There was no request yet.
@@ -35,44 +46,52 @@ enum State {
 
 impl Default for Head {
     fn default() -> Self {
-        Head(Arc::new(Mutex::new(State::New(Instant::now()))))
+        Head(Arc::new(Mutex::new(Between { state: State::New(Instant::now()), lines: Vec::new() })))
     }
 }
 
 impl Head {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn between(&self) -> MutexGuard<'_, Between> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The head is whole.
     pub fn is_whole(&self) {
-        *self.state() = State::Answering;
+        self.between().state = State::Answering;
     }
 
     /// The answer is given: the next head may come.
-    fn answered(&self) {
-        *self.state() = State::Quiet;
+    fn answered(&self, line: Option<Line>) {
+        let mut between = self.between();
+        between.state = State::Quiet;
+        between.lines.extend(line);
     }
 
     fn read(&self, bytes: &[u8]) {
-        let mut state = self.state();
+        let mut between = self.between();
         // HTTP/2 begins with `PRI `; its first request may come later.
-        let begins = match *state {
+        let begins = match between.state {
             State::New(_) => !bytes.is_empty() && !bytes.starts_with(b"PRI "),
             State::Quiet => !bytes.is_empty(),
             State::Coming(_) | State::Answering => false,
         };
         if begins {
-            *state = State::Coming(Instant::now());
+            between.state = State::Coming(Instant::now());
         }
     }
 
     fn until(&self, limits: Limits) -> Option<Instant> {
-        match *self.state() {
+        match self.between().state {
             State::New(since) => Some(since + limits.silence),
             State::Coming(since) => Some(since + limits.head),
             State::Quiet | State::Answering => None,
         }
+    }
+
+    /// Drops what was put off: what could be written to the agent has been written.
+    fn settle(&self) {
+        let lines = mem::take(&mut self.between().lines);
+        drop(lines);
     }
 }
 
@@ -102,7 +121,9 @@ impl<C: Future> Future for Patient<C> {
     type Output = Option<C::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(end) = self.connection.as_mut().poll(cx) {
+        let polled = self.connection.as_mut().poll(cx);
+        self.head.settle();
+        if let Poll::Ready(end) = polled {
             return Poll::Ready(Some(end));
         }
         // Most heads come at once and in one piece, and no timer is ever set.
@@ -155,23 +176,23 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 }
 
 /// An answer, behind whose end the next head may come.
-pub struct Ending<B> {
-    body: B,
+pub struct Ending {
+    body: Answer,
     head: Option<Head>,
 }
 
-impl<B> Ending<B> {
+impl Ending {
     /// Without a head, of HTTP/2, nothing waits for the end.
-    pub fn new(body: B, head: Option<Head>) -> Self {
+    pub fn new(body: Answer, head: Option<Head>) -> Self {
         Ending { body, head }
     }
 }
 
-impl<B: Body + Unpin> Body for Ending<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl Body for Ending {
+    type Data = Bytes;
+    type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
     fn is_end_stream(&self) -> bool {
@@ -182,10 +203,10 @@ impl<B: Body + Unpin> Body for Ending<B> {
     }
 }
 
-impl<B> Drop for Ending<B> {
+impl Drop for Ending {
     fn drop(&mut self) {
         if let Some(head) = &self.head {
-            head.answered();
+            head.answered(self.body.line());
         }
     }
 }
