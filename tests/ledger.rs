@@ -224,7 +224,7 @@ fn a_file_that_is_no_ledger_is_begun_anew_and_one_that_cannot_be_had_is_an_error
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger");
     let value = (Fingerprint([5; 16]), b"value".to_vec());
-    for broken in [b"this is no database".to_vec(), vec![0; 100_000], {
+    for broken in [Vec::new(), vec![0; 100_000], {
         let store = disk(&path, None);
         store.put(value.0, value.1.clone());
         store.flush();
@@ -239,10 +239,45 @@ fn a_file_that_is_no_ledger_is_begun_anew_and_one_that_cannot_be_had_is_an_error
         store.flush();
         assert_eq!(store.get(&[value.0, Fingerprint([6; 16])]), [Some(value.1.clone()), None]);
     }
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(folder.path().join("ledger")).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "nobody else reads what conversations say");
+    let other = folder.path().join("other");
+    std::fs::write(&other, "somebody's notes").unwrap();
+    assert!(Disk::open(&other, 1 << 20, 60, None).err().unwrap().to_string().contains("is another file"));
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "somebody's notes");
     let used = disk(&path, None);
     assert!(Disk::open(&path, 1 << 20, 60, None).is_err(), "another process has it");
     drop(used);
     assert!(Disk::open(&folder.path().join("no/such/folder"), 1 << 20, 60, None).is_err());
+}
+
+#[test]
+fn a_file_that_is_broken_anywhere_tells_nothing_wrong_and_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger");
+    let value = |n: u8| (Fingerprint([n; 16]), vec![n; 3000]);
+    let store = disk(&path, None);
+    (0..40).for_each(|n| store.put(value(n).0, value(n).1));
+    store.flush();
+    drop(store);
+    let whole = std::fs::read(&path).unwrap();
+    let used: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+    for at in used.iter().step_by(used.len() / 60) {
+        let mut broken = whole.clone();
+        broken[*at..].iter_mut().take(64).for_each(|byte| *byte ^= 0x5a);
+        std::fs::write(&path, &broken).unwrap();
+        // Its first bytes tell whose it is.
+        let Ok(store) = Disk::open(&path, 64 << 20, 3600, None) else {
+            assert!(*at < 4, "{at}");
+            continue;
+        };
+        for n in 0..40 {
+            let got = store.get(&[value(n).0]).pop().unwrap();
+            assert!(got.is_none_or(|got| got == value(n).1), "{n}, broken at {at}");
+        }
+        store.put(value(99).0, value(99).1);
+        store.flush();
+    }
 }
 
 #[test]

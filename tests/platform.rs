@@ -475,16 +475,14 @@ async fn nothing_that_an_agent_says_sends_a_request_elsewhere_or_smuggles_one() 
         format!("{chat}Transfer-Encoding: chunked\r\n\r\n2\n{{}}\r\n0\r\n\r\n{smuggled}"),
         format!("{chat}Transfer-Encoding: chunked\r\n\r\n10000000000000002\r\n{{}}\r\n0\r\n\r\n{smuggled}"),
         format!("{chat}X: a\nContent-Length: 2\r\n\r\n{{}}"),
-        format!("POST /v1/chat/completions HTTP/1.1\nHost: h\nContent-Length: 2\n\n{{}}"),
+        "POST /v1/chat/completions HTTP/1.1\nHost: h\nContent-Length: 2\n\n{}".to_owned(),
         format!("{chat}X\0: a\r\nContent-Length: 2\r\n\r\n{{}}"),
         format!("{chat} Content-Length: 2\r\n\r\n{{}}"),
         format!("{chat}Host: {there}\r\nContent-Length: 2\r\n\r\n{{}}"),
         format!("GET /v1/models HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len()),
-        format!("GET /v1/models HTTP/1.1 \r\nHost: h\r\n\r\n"),
+        "GET /v1/models HTTP/1.1 \r\nHost: h\r\n\r\n".to_owned(),
         format!("POST /v1/chat/completions HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"),
-        format!(
-            "GET /v1/models HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
-        ),
+        "GET /v1/models HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n".to_owned(),
         format!("GET *{there} HTTP/1.1\r\nHost: h\r\n\r\n"),
         format!("GET \\\\{there}\\v1 HTTP/1.1\r\nHost: h\r\n\r\n"),
     ];

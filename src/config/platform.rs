@@ -147,7 +147,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
         Store::Redis if ledger.secret.is_empty() => {
             Err(Problem::new("ledger.secret", "is missing; replicas that share a ledger share a secret, \"file:/path\" or \"env:NAME\""))
         }
-        _ if !ledger.ca_file.is_empty() && !(ledger.store == Store::Redis && ledger.url.starts_with("rediss://")) => {
+        store if !ledger.ca_file.is_empty() && (store != Store::Redis || !ledger.url.starts_with("rediss://")) => {
             Err(Problem::new("ledger.ca_file", "is for TLS; expected nothing, or a `url` that begins with \"rediss://\""))
         }
         _ => upstreams(config),

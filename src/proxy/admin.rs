@@ -8,8 +8,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::Arc,
     sync::atomic::Ordering,
-    time::Duration,
-    time::UNIX_EPOCH,
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
@@ -109,12 +108,11 @@ impl Desk {
 
     /// Waits until what agents know to be over has been counted: that is put off until they have their answers.
     async fn settle(&self) {
-        const MOST: usize = 1000;
+        // Whoever counts it may be off the processor for a moment.
+        const MOST: Duration = Duration::from_millis(100);
         let metrics = self.live.load().proxy.metrics.clone();
-        for _ in 0..MOST {
-            if metrics.unsettled.load(Ordering::Acquire) == 0 {
-                return;
-            }
+        let until = Instant::now() + MOST;
+        while metrics.unsettled.load(Ordering::Acquire) > 0 && Instant::now() < until {
             tokio::task::yield_now().await;
         }
     }

@@ -35,8 +35,10 @@ struct Between {
 }
 
 enum State {
-    /// There was no request yet.
+    /// Nothing has come yet.
     New(Instant),
+    /// HTTP/2, and no request yet.
+    Greeted(Instant),
     /// Nothing has come since the last request.
     Quiet,
     Coming(Instant),
@@ -69,20 +71,17 @@ impl Head {
 
     fn read(&self, bytes: &[u8]) {
         let mut between = self.between();
-        // HTTP/2 begins with `PRI `; its first request may come later.
-        let begins = match between.state {
-            State::New(_) => !bytes.is_empty() && !bytes.starts_with(b"PRI "),
-            State::Quiet => !bytes.is_empty(),
-            State::Coming(_) | State::Answering => false,
-        };
-        if begins {
-            between.state = State::Coming(Instant::now());
+        match between.state {
+            // HTTP/2 begins so; its first request may come later.
+            State::New(since) if bytes.starts_with(b"PRI ") => between.state = State::Greeted(since),
+            State::New(_) | State::Quiet if !bytes.is_empty() => between.state = State::Coming(Instant::now()),
+            _ => {}
         }
     }
 
     fn until(&self, limits: Limits) -> Option<Instant> {
         match self.between().state {
-            State::New(since) => Some(since + limits.silence),
+            State::New(since) | State::Greeted(since) => Some(since + limits.silence),
             State::Coming(since) => Some(since + limits.head),
             State::Quiet | State::Answering => None,
         }
