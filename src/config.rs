@@ -216,16 +216,31 @@ pub enum Http2 {
 impl Config {
     /// The files that are read when this configuration is put to work. Besides the file that it was read from, these are what may change.
     pub fn files(&self) -> Vec<std::path::PathBuf> {
-        let Config { tls, access, credential, ledger, traces, .. } = self;
+        let Config { tls, access, credential, ledger, traces, policy, .. } = self;
         let own = self.route.iter().filter_map(|route| route.connection(&self.connection).ok());
         let connections: Vec<Connection> = own.chain([self.connection.clone()]).collect();
-        let plain = [&tls.certificate, &tls.key, &tls.client_ca]
+        let plain = [&tls.certificate, &tls.key, &tls.client_ca, &ledger.ca_file, &traces.ca_file]
             .into_iter()
             .chain(connections.iter().flat_map(|connection| [&connection.ca_file, &connection.certificate, &connection.key]));
-        let secrets = [&access.tokens, &access.admin_token, &credential.openai, &credential.anthropic, &ledger.secret, &traces.headers]
-            .into_iter()
-            .chain(self.route.iter().map(|route| &route.credential));
-        plain.filter(|file| !file.is_empty()).map(std::path::PathBuf::from).chain(secrets.filter_map(|named| secret::file(named))).collect()
+        let secrets = [
+            &access.tokens,
+            &access.admin_token,
+            &credential.openai,
+            &credential.anthropic,
+            &ledger.secret,
+            &ledger.password,
+            &traces.headers,
+        ]
+        .into_iter()
+        .chain(self.route.iter().map(|route| &route.credential));
+        let overlays = self.route.iter().map(|route| &route.policy).chain(self.model.iter().map(|model| &model.policy));
+        let policies = overlays.filter_map(|overlay| policy.overlaid([overlay]).ok()).chain([policy.clone()]);
+        let summaries = policies.flat_map(|policy| policy.files());
+        let mut files: Vec<_> = plain.filter(|file| !file.is_empty()).map(std::path::PathBuf::from).collect();
+        files.extend(secrets.filter_map(|named| secret::file(named)).chain(summaries));
+        files.sort();
+        files.dedup();
+        files
     }
 }
 

@@ -23,7 +23,7 @@ use crate::conversation::Fingerprint;
 use dashmap::DashMap;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// So many prefixes of a conversation are looked for in a store; it usually holds the last or the one before.
 const MOST_ASKED: usize = 64;
@@ -36,6 +36,8 @@ pub struct Ledger {
     young: DashMap<Fingerprint, Standing>,
     old: DashMap<Fingerprint, Standing>,
     held: AtomicU64,
+    /// Counts the generations, from 1.
+    generation: AtomicU32,
     turned: AtomicU64,
     turning: std::sync::Mutex<()>,
     most: u64,
@@ -52,6 +54,7 @@ impl Ledger {
             young: DashMap::new(),
             old: DashMap::new(),
             held: AtomicU64::new(0),
+            generation: AtomicU32::new(1),
             turned: AtomicU64::new(0),
             turning: std::sync::Mutex::new(()),
             most: (bytes / 2).max(1),
@@ -93,15 +96,21 @@ impl Ledger {
     }
 
     fn put(&self, key: Fingerprint, standing: Standing, now: u64) {
-        let bytes = weight(&standing);
+        self.charge(&standing);
         if self.young.insert(key, standing).is_none() {
-            self.held.fetch_add(bytes, Ordering::Relaxed);
+            self.held.fetch_add(ENTRY, Ordering::Relaxed);
         }
         let full = self.held.load(Ordering::Relaxed) > self.most;
         let stale = now.saturating_sub(self.turned.load(Ordering::Relaxed)) > self.age;
         if full || stale {
             self.turn(now);
         }
+    }
+
+    /// An epoch is shared by all entries of its conversation, and charged once.
+    fn charge(&self, standing: &Standing) {
+        let bytes = standing.epoch.as_ref().map_or(0, |epoch| epoch.charge(self.generation.load(Ordering::Relaxed)));
+        self.held.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn turn(&self, now: u64) {
@@ -112,24 +121,23 @@ impl Ledger {
             self.old.insert(*key, standing.clone());
             false
         });
+        // Its room went with the entries.
+        self.young.shrink_to_fit();
+        self.generation.fetch_add(1, Ordering::Relaxed);
         self.held.store(0, Ordering::Relaxed);
         self.turned.store(now, Ordering::Relaxed);
     }
 }
 
-/// The bytes an entry is charged with. An epoch is shared by all entries of its conversation; each is charged a part, the one that begins it all.
-fn weight(standing: &Standing) -> u64 {
-    const ENTRY: u64 = 200;
-    let epoch = standing.epoch.as_ref().map_or(0, |epoch| epoch.weight() as u64 / if Arc::strong_count(epoch) > 2 { 16 } else { 1 });
-    ENTRY + epoch
-}
+/// The bytes that an entry is charged with, besides its epoch. A table doubles when it is seven eighths full, and has a byte of control for each place.
+const ENTRY: u64 = 2 * 8 * (size_of::<Fingerprint>() + size_of::<Standing>() + 1) as u64 / 7;
 
 /// One conversation's part of the ledger, for the time of one decision.
 pub struct Page<'a> {
     ledger: &'a Ledger,
     base: Fingerprint,
     now: u64,
-    /// What the store is told when the decision is made: by then the edits are worked out.
+    /// What is charged, and told the store, when the decision is made: by then the edits are worked out.
     newest: RefCell<Option<(Fingerprint, Standing)>>,
 }
 
@@ -141,9 +149,7 @@ impl Recall for Page<'_> {
     fn remember(&self, prefix: Fingerprint, standing: &Standing) {
         let key = self.base.then(prefix);
         self.ledger.put(key, standing.clone(), self.now);
-        if self.ledger.store.is_some() {
-            self.newest.replace(Some((key, standing.clone())));
-        }
+        self.newest.replace(Some((key, standing.clone())));
     }
 
     /// The store is asked for what is longer than what memory knows, and for that itself: another replica may have thought better of it.
@@ -164,7 +170,9 @@ impl Recall for Page<'_> {
 
 impl Drop for Page<'_> {
     fn drop(&mut self) {
-        if let (Some(store), Some((key, standing))) = (&self.ledger.store, self.newest.take()) {
+        let Some((key, standing)) = self.newest.take() else { return };
+        self.ledger.charge(&standing);
+        if let Some(store) = &self.ledger.store {
             store::keep(&**store, key, &standing);
         }
     }

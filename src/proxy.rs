@@ -147,20 +147,23 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
     let started = Instant::now();
     let upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let (head, upload) = request.into_parts();
-    if head.method == http::Method::CONNECT {
-        proxy.metrics.refused(&Error::NoTunnel);
-        return reply::refuse(&down, &Error::NoTunnel, None).await.map(|()| None);
-    }
-    let mut call = match Call::of(head, &proxy.routes, &proxy.access, &proxy.key) {
+    let trace = proxy.traces.as_ref().and_then(|traces| traces.begin(&head.headers));
+    let asked = (head.method.clone(), head.uri.clone());
+    let call = match head.method {
+        http::Method::CONNECT => Err((Error::NoTunnel, None)),
+        _ => Call::of(head, &proxy.routes, &proxy.access, &proxy.key),
+    };
+    let mut call = match call {
         Ok(call) => call,
         Err((error, format)) => {
             proxy.metrics.refused(&error);
+            events::refused(&asked, &error, format, trace);
             // What it brought is read before it is told, or a large body would take the refusal with it.
             tokio::spawn(upload::discard(upload));
             return reply::refuse(&down, &error, format).await.map(|()| None);
         }
     };
-    call.trace = proxy.traces.as_ref().and_then(|traces| traces.begin(&call.headers));
+    call.trace = trace;
     let place = proxy.admission.admit(&proxy.limits, call.tenant, started);
     let mut reply = Reply::new(proxy.clone(), Arc::new(call), down, started);
     match place {
@@ -201,7 +204,10 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
     reply.hold(original.len() as u64)?;
     let collected = Instant::now();
     reply.line.bytes_in = Some(original.len() as u64);
-    let decision = match encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes) {
+    let plain = encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes);
+    // A few bytes may decode to many.
+    reply.hold(plain.as_ref().map_or(0, |plain| plain.len() as u64))?;
+    let decision = match plain {
         Some(plain) => loop {
             match reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await {
                 Some(Ok(decision)) => break Ok((decision, plain)),

@@ -212,11 +212,16 @@ fn a_wrong_configuration_ends_with_64_and_names_the_key() {
     check(&["check", "--config", "bad.toml"], &[], "bad.toml: policy.target: 45 is not accepted");
     check(&["serve", "--listen", "nowhere"], &[], "listen: \"nowhere\" is not accepted");
     check(&["serve"], &[("PLIMSOLL_UPSTREAM", "ftp://h")], "upstream: \"ftp://h\" is not accepted");
-    let key_file = "[policy.compact.summarize]\nmodel = \"m\"\nupstream = \"http://h\"\nkey_file = \"/nope\"\n";
-    fs::write(folder.path().join("nope.toml"), format!("listen = \"127.0.0.1:0\"\nadmin = \"off\"\n{key_file}")).unwrap();
-    let words =
-        "nope.toml: policy.compact.summarize.key_file: /nope cannot be read: No such file or directory (os error 2); expected a file";
+    let key = "[policy.compact.summarize]\nmodel = \"m\"\nupstream = \"http://h\"\nkey = \"file:/nope\"\n";
+    fs::write(folder.path().join("nope.toml"), format!("listen = \"127.0.0.1:0\"\nadmin = \"off\"\n{key}")).unwrap();
+    let words = "nope.toml: policy.compact.summarize.key: /nope cannot be read: No such file or directory (os error 2); expected a file";
     check(&["serve", "--config", "nope.toml"], &[], words);
+    let ledger = "[ledger]\nstore = \"redis\"\nurl = \"rediss://h\"\nca_file = \"no.pem\"\nsecret = \"file:ca.toml\"\n";
+    fs::write(folder.path().join("ca.toml"), ledger).unwrap();
+    check(&["serve", "--config", "ca.toml"], &[], "ca.toml: ledger.ca_file: no.pem cannot be read");
+    let traces = "[traces]\nendpoint = \"https://h\"\nca_file = \"traces.toml\"\n";
+    fs::write(folder.path().join("traces.toml"), format!("listen = \"127.0.0.1:0\"\nadmin = \"off\"\n{traces}")).unwrap();
+    check(&["serve", "--config", "traces.toml"], &[], "traces.toml: traces.ca_file: traces.toml holds no certificate; expected PEM");
     fs::write(folder.path().join("negative.toml"), "[ledger]\nbytes = -1\n").unwrap();
     check(
         &["serve", "--config", "negative.toml"],

@@ -15,7 +15,12 @@ use plimsoll::{
     compact::summary::{Summarize, Summary},
     conversation::Fingerprint,
     decide::{Call, Decider, Decision, Need, Policy, Report, Rewrite, Steer, Ticket},
-    ledger::{Counted, Ledger, Store, disk::Disk, redis::Redis, seal::Seal},
+    ledger::{
+        Counted, Ledger, Store,
+        disk::Disk,
+        redis::{Address, Redis},
+        seal::Seal,
+    },
     wire::{Format, Request},
 };
 use support::{
@@ -24,6 +29,7 @@ use support::{
     long::{WINDOW, body},
     ok, post,
     process::Process,
+    secure::Identity,
 };
 
 fn call(session: &str, turns: usize) -> Call {
@@ -218,7 +224,7 @@ fn a_file_that_is_no_ledger_is_begun_anew_and_one_that_cannot_be_had_is_an_error
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger");
     let value = (Fingerprint([5; 16]), b"value".to_vec());
-    for broken in [b"this is no database".to_vec(), vec![0; 100_000], {
+    for broken in [Vec::new(), vec![0; 100_000], {
         let store = disk(&path, None);
         store.put(value.0, value.1.clone());
         store.flush();
@@ -233,10 +239,45 @@ fn a_file_that_is_no_ledger_is_begun_anew_and_one_that_cannot_be_had_is_an_error
         store.flush();
         assert_eq!(store.get(&[value.0, Fingerprint([6; 16])]), [Some(value.1.clone()), None]);
     }
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(folder.path().join("ledger")).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "nobody else reads what conversations say");
+    let other = folder.path().join("other");
+    std::fs::write(&other, "somebody's notes").unwrap();
+    assert!(Disk::open(&other, 1 << 20, 60, None).err().unwrap().to_string().contains("is another file"));
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "somebody's notes");
     let used = disk(&path, None);
     assert!(Disk::open(&path, 1 << 20, 60, None).is_err(), "another process has it");
     drop(used);
     assert!(Disk::open(&folder.path().join("no/such/folder"), 1 << 20, 60, None).is_err());
+}
+
+#[test]
+fn a_file_that_is_broken_anywhere_tells_nothing_wrong_and_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger");
+    let value = |n: u8| (Fingerprint([n; 16]), vec![n; 3000]);
+    let store = disk(&path, None);
+    (0..40).for_each(|n| store.put(value(n).0, value(n).1));
+    store.flush();
+    drop(store);
+    let whole = std::fs::read(&path).unwrap();
+    let used: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+    for at in used.iter().step_by(used.len() / 60) {
+        let mut broken = whole.clone();
+        broken[*at..].iter_mut().take(64).for_each(|byte| *byte ^= 0x5a);
+        std::fs::write(&path, &broken).unwrap();
+        // Its first bytes tell whose it is.
+        let Ok(store) = Disk::open(&path, 64 << 20, 3600, None) else {
+            assert!(*at < 4, "{at}");
+            continue;
+        };
+        for n in 0..40 {
+            let got = store.get(&[value(n).0]).pop().unwrap();
+            assert!(got.is_none_or(|got| got == value(n).1), "{n}, broken at {at}");
+        }
+        store.put(value(99).0, value(99).1);
+        store.flush();
+    }
 }
 
 #[test]
@@ -331,7 +372,7 @@ async fn kill_9_under_load_loses_the_last_writes_at_most_and_never_serves_a_torn
 }
 
 fn redis(url: &str) -> Redis {
-    Redis::new(url, Duration::from_millis(500), 3600, [3; 32]).unwrap()
+    Redis::new(Address::open(url), Duration::from_millis(500), 3600, [3; 32]).unwrap()
 }
 
 #[test]
@@ -362,6 +403,53 @@ fn redis_is_shared_and_what_lies_there_is_not_to_be_read() {
 }
 
 #[test]
+fn redis_is_trusted_by_authorities_of_its_own() {
+    let (identity, stranger) = (Identity::new(), Identity::new());
+    let Some(server) = support::redis::Redis::secure(&identity) else { return };
+    let url = format!("rediss://{}", server.address);
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.crt");
+    let trust = |identity: &Identity| std::fs::copy(&identity.certificate, &ca).map(drop).unwrap();
+    trust(&stranger);
+    let trusting = |ca: &Path| {
+        let address = Address { ca_file: Some(ca.to_owned()), ..Address::open(&url) };
+        Redis::new(address, Duration::from_secs(5), 3600, [3; 32])
+    };
+    let store = trusting(&ca).unwrap();
+    let key = Fingerprint([8; 16]);
+    assert_eq!((store.get(&[key]), store.answers()), (vec![None], false));
+    // The file is read for each connection.
+    trust(&identity);
+    while !store.answers() {
+        assert_eq!(store.get(&[key]), [None]);
+    }
+    store.put(key, b"value".to_vec());
+    store.flush();
+    assert_eq!(store.get(&[key]), [Some(b"value".to_vec())]);
+    assert!(trusting(&folder.path().join("none")).is_err());
+}
+
+#[test]
+fn redis_is_told_its_password_of_the_moment() {
+    let Some(server) = support::redis::Redis::start() else { return };
+    let mut raw = ::redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let _: () = ::redis::cmd("CONFIG").arg("SET").arg("requirepass").arg("second").query(&mut raw).unwrap();
+    let word = Arc::new(Mutex::new("first"));
+    let now = word.clone();
+    let password = Box::new(move || Ok(Some(now.lock().unwrap().to_string())));
+    let store = Redis::new(Address { password, ..Address::open(&server.url()) }, Duration::from_secs(5), 3600, [3; 32]).unwrap();
+    let key = Fingerprint([8; 16]);
+    assert_eq!((store.get(&[key]), store.answers()), (vec![None], false));
+    *word.lock().unwrap() = "second";
+    while !store.answers() {
+        assert_eq!(store.get(&[key]), [None]);
+    }
+    store.put(key, b"value".to_vec());
+    store.flush();
+    assert_eq!(store.get(&[key]), [Some(b"value".to_vec())]);
+}
+
+#[test]
 fn one_replica_does_what_needs_doing_once_until_its_deadline() {
     let Some(server) = support::redis::Redis::start() else { return };
     let (first, second) = (redis(&server.url()), redis(&server.url()));
@@ -378,7 +466,7 @@ fn one_replica_does_what_needs_doing_once_until_its_deadline() {
 fn a_redis_that_is_slow_or_gone_costs_a_deadline_and_comes_back() {
     let Some(server) = support::redis::Redis::start() else { return };
     let address = server.address;
-    let store = Redis::new(&server.url(), Duration::from_millis(100), 3600, [3; 32]).unwrap();
+    let store = Redis::new(Address::open(&server.url()), Duration::from_millis(100), 3600, [3; 32]).unwrap();
     let key = Fingerprint([8; 16]);
     store.put(key, b"value".to_vec());
     store.flush();

@@ -153,6 +153,9 @@ async fn the_grace_period_ends_what_does_not_end() {
     assert!(status.success());
     let cut = log.lines().find(|line| line.contains("grace period")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(cut).unwrap()["cut"], 1, "it says how many it cut");
+    let exchange = log.lines().find(|line| line.contains("\"message\":\"exchange\"")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(exchange).unwrap()["end"], "cut", "and which: {log}");
+    assert!(agent.answer().await.broken);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,21 +184,45 @@ async fn sighup_reads_the_configuration_again() {
     assert_eq!((first.seen().len(), second.seen().len()), (1, 2), "on one connection of the agent");
 }
 
+fn with_few_files(upstream: &Upstream) -> Process {
+    let url = upstream.url();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "off", "--window", "100000", "--upstream", &url];
+    let limited = ["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_plimsoll")];
+    Process::spawn(Command::new("sh").args(limited).args(serve))
+}
+
+/// One connection of HTTP/2 may want more connections to upstream than there are file descriptors for.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_beyond_the_file_descriptors_are_told_to_come_again() {
+    let upstream = Upstream::conduct(|_, _, mut stream| async move {
+        stream.write_all(&[SSE.as_bytes(), &chunk(WORD)].concat()).await.ok()?;
+        // Until the proxy leaves.
+        let _ = stream.read(&mut [0; 1]).await;
+        None
+    })
+    .await;
+    let process = with_few_files(&upstream);
+    let stream = tokio::net::TcpStream::connect(process.address).await.unwrap();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake(hyper_util::rt::TokioExecutor::new(), hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let chat = async |mut sender: hyper::client::conn::http2::SendRequest<String>| {
+        sender.send_request(http::Request::post(format!("http://h{CHAT}")).body(HELLO.to_owned()).unwrap()).await.unwrap()
+    };
+    let all: Vec<_> = futures_util::future::join_all((0..80).map(|_| chat(sender.clone()))).await;
+    let (answered, refused): (Vec<_>, Vec<_>) = all.into_iter().partition(|answer| answer.status() == 200);
+    assert!(answered.len() > 10 && !refused.is_empty(), "{} {}", answered.len(), refused.len());
+    for answer in refused {
+        assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].to_str().unwrap()), (503, "1"));
+    }
+    drop(answered);
+    while chat(sender.clone()).await.status() != 200 {}
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn few_file_descriptors_make_agents_wait_and_lose_nobody() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
-    let process =
-        Process::spawn(Command::new("sh").arg("-c").arg("ulimit -n 64; exec \"$@\"").arg("sh").arg(env!("CARGO_BIN_EXE_plimsoll")).args([
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--admin",
-            "off",
-            "--window",
-            "100000",
-            "--upstream",
-            &upstream.url(),
-        ]));
+    let process = with_few_files(&upstream);
     let agents: Vec<_> = (0..100).map(|_| tokio::spawn(ask(process.address, post(CHAT, HELLO)))).collect();
     for agent in agents {
         assert_eq!(agent.await.unwrap().status(), 200);
@@ -282,6 +309,22 @@ async fn each_exchange_is_one_line_of_the_log() {
     );
     assert!(chat["ms"].as_f64() >= chat["ttfb_ms"].as_f64() && chat["added_ms"].is_number());
     assert_eq!((models["path"].as_str(), models["format"].as_str(), models["trigger"].is_null()), (Some("/v1/models"), Some("none"), true));
+}
+
+#[test]
+fn keys_that_everybody_may_use_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, tokens] = ["c.toml", "tokens"].map(|name| folder.path().join(name));
+    std::fs::write(&tokens, "me token-of-an-agent-1\n").unwrap();
+    let check = |listen: &str, access: &str, wanted: bool| {
+        let key = format!("[credential]\nopenai = \"file:{}\"\n", tokens.display());
+        std::fs::write(&file, format!("listen = \"{listen}\"\nadmin = \"off\"\n{key}{access}")).unwrap();
+        let process = Process::spawn(&mut plimsoll(&["serve", "--config", file.to_str().unwrap()]));
+        assert_eq!(process.said.contains("says who may"), wanted, "{}", process.said);
+    };
+    check("0.0.0.0:0", "", true);
+    check("127.0.0.1:0", "", false);
+    check("0.0.0.0:0", &format!("[access]\ntokens = \"file:{}\"\n", tokens.display()), false);
 }
 
 fn refusal(arguments: &[&str], file: &str, text: &str) -> String {

@@ -44,7 +44,7 @@ impl FromFile {
     }
 
     async fn admin(&self, path: &str) -> String {
-        ask(self.running.admin.unwrap(), format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).await.text().to_owned()
+        ask(self.running.admin.unwrap(), format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await.text().to_owned()
     }
 
     /// Returns when the admin API says so.
@@ -118,6 +118,21 @@ async fn a_changed_file_is_put_in_force_whole_or_not_at_all() {
     proxy.edit("admin = \"127.0.0.1:0\"", "admin = \"127.0.0.1:1\"");
     proxy.until("/status", "admin: cannot change while it runs").await;
     through(&mut agent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_half_written_is_not_read() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = FromFile::new(&format!("upstream = \"{}\"\n", upstream.url())).await;
+    let text = std::fs::read_to_string(&proxy.file).unwrap() + "annotate = false\n";
+    // Longer than from one look to the next, a byte at a time.
+    let mut file = std::fs::File::create(&proxy.file).unwrap();
+    let remark = format!("#{}\n", "x".repeat(20_000));
+    for byte in remark.bytes().chain(text.bytes()) {
+        std::io::Write::write_all(&mut file, &[byte]).unwrap();
+    }
+    proxy.until("/metrics", "plimsoll_configuration_loads_total{outcome=\"applied\"} 1").await;
+    assert!(proxy.admin("/metrics").await.contains("plimsoll_configuration_loads_total{outcome=\"refused\"} 0"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -264,13 +279,20 @@ async fn one_tenant_cannot_take_it_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_over_what_may_be_held_are_refused_before_they_are_read() {
+async fn bodies_over_what_may_be_held_are_refused() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
     let proxy = proxy_with(&upstream, |config| config.admission.body_bytes = 1000, Decide::default()).await;
     assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
     assert_eq!(ask(proxy.address, post(CHAT, &" ".repeat(2000))).await.status(), 503);
     assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200, "what was held is free again");
-    assert_eq!(upstream.seen().len(), 2);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut gzip, " ".repeat(100_000).as_bytes()).unwrap();
+    let small = gzip.finish().unwrap();
+    assert!(small.len() < 500);
+    let head = format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", small.len());
+    assert_eq!(ask(proxy.address, [head.as_bytes(), &small].concat()).await.status(), 503, "also by what they decode to");
+    assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
+    assert_eq!(upstream.seen().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -296,6 +318,19 @@ async fn heads_are_limited_in_size_and_time_and_silence_between_requests_is_not(
     // By now this one has been silent for longer than a head may take.
     silent.send(post(CHAT, HELLO)).await;
     assert_eq!(silent.answer().await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_connects_and_does_not_ask_is_not_waited_for_forever() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy_with(&upstream, |config| config.keep_alive = 0.05, Decide::default()).await;
+    // Nothing, the beginning of HTTP/2, and all of that but a request.
+    for said in ["", "PRI * HTTP/2.0", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        let mut agent = Agent::connect(proxy.address).await;
+        agent.send(said).await;
+        let _ = agent.stream.read_to_end(&mut Vec::new()).await;
+    }
+    assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -345,7 +380,7 @@ async fn the_admin_api_has_a_token_of_its_own() {
     let open = FromFile::new(&format!("upstream = \"{}\"\n", upstream.url())).await;
     let closed = FromFile::new(&format!("upstream = \"{}\"\n[access]\nadmin_token = \"file:{}\"\n", upstream.url(), file.display())).await;
     let asked = async |proxy: &FromFile, line: &str, headers: &str| {
-        ask(proxy.running.admin.unwrap(), format!("{line} HTTP/1.1\r\nHost: h\r\n{headers}\r\n")).await
+        ask(proxy.running.admin.unwrap(), format!("{line} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}\r\n")).await
     };
     assert_eq!(asked(&open, "GET /status", "").await.status(), 200);
     assert_eq!(asked(&open, "POST /reload", "").await.text(), "applied\n");
@@ -365,12 +400,49 @@ async fn the_admin_api_has_a_token_of_its_own() {
     assert_eq!(got.status(), 401, "a public address without a token tells health and metrics only");
 }
 
+/// What upstream says of the framing of its answers, and agents would read another way.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_upstream_says_ends_an_answer_early_or_begins_another() {
+    let upstream = Upstream::conduct(|_, seen, mut stream| async move {
+        let answer: &[u8] = match seen.target() {
+            "/v1/both" => b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n",
+            "/v1/lengths" => b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+            "/v1/folded" => b"HTTP/1.1 200 OK\r\nX-A: a\r\n b\r\nContent-Length: 2\r\n\r\n{}",
+            "/v1/return" => b"HTTP/1.1 200 OK\r\nX-A: a\rX-B: b\r\nContent-Length: 2\r\n\r\n{}",
+            "/v1/other" => b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+            "/v1/more" => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+            _ => b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine",
+        };
+        stream.write_all(answer).await.ok()?;
+        Some(stream)
+    })
+    .await;
+    let proxy = support::proxy(&upstream).await;
+    for (path, status, body) in [
+        ("/v1/both", 200, Some("0123456789")),
+        ("/v1/lengths", 502, None),
+        ("/v1/folded", 502, None),
+        ("/v1/return", 502, None),
+        ("/v1/other", 502, None),
+        ("/v1/more", 200, Some("{}")),
+    ] {
+        let mut agent = Agent::connect(proxy.address).await;
+        agent.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
+        let got = agent.answer().await;
+        assert_eq!((got.status(), got.broken), (status, false), "{path}");
+        assert!(body.is_none_or(|body| got.text() == body), "{path}: {}", got.text());
+        agent.send("GET /v1/fine HTTP/1.1\r\nHost: h\r\n\r\n").await;
+        assert_eq!(agent.answer().await.text(), "fine", "the next one, behind {path}");
+    }
+}
+
 /// Whatever is made of request line, headers and framing, upstream is asked at its own address and sees the requests that were answered, and no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_an_agent_says_sends_a_request_elsewhere_or_smuggles_one() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
     let elsewhere = Upstream::new(|_, _| ok("{}")).await;
-    let proxy = support::proxy(&upstream).await;
+    // Some of these are never whole.
+    let proxy = proxy_with(&upstream, |config| config.admission.header_timeout = 0.2, Decide::default()).await;
     let there = elsewhere.address;
     let smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
     let chat = "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n";
@@ -392,6 +464,27 @@ async fn nothing_that_an_agent_says_sends_a_request_elsewhere_or_smuggles_one() 
         format!("{chat}Connection: content-length, host, x-a\r\nX-A: 1\r\nContent-Length: 2\r\n\r\n{{}}"),
         format!("{chat}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\nContent-Length: 900\r\nHost: {there}\r\n\r\n"),
         "GET /a%0d%0aHost:%20evil HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(),
+        format!("{chat}Content-Length: 2, {}\r\n\r\n{{}}{smuggled}", 2 + smuggled.len()),
+        format!("{chat}Content-Length: 2, 2\r\n\r\n{{}}"),
+        format!("{chat}Content-Length: 0x2\r\n\r\n{{}}"),
+        format!("{chat}Content-Length: 2\r\nTransfer-Encoding: identity\r\n\r\n{{}}"),
+        format!("{chat}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\n\r\n2;a=\nx\r\n{{}}\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\n\r\n2\n{{}}\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}Transfer-Encoding: chunked\r\n\r\n10000000000000002\r\n{{}}\r\n0\r\n\r\n{smuggled}"),
+        format!("{chat}X: a\nContent-Length: 2\r\n\r\n{{}}"),
+        "POST /v1/chat/completions HTTP/1.1\nHost: h\nContent-Length: 2\n\n{}".to_owned(),
+        format!("{chat}X\0: a\r\nContent-Length: 2\r\n\r\n{{}}"),
+        format!("{chat} Content-Length: 2\r\n\r\n{{}}"),
+        format!("{chat}Host: {there}\r\nContent-Length: 2\r\n\r\n{{}}"),
+        format!("GET /v1/models HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len()),
+        "GET /v1/models HTTP/1.1 \r\nHost: h\r\n\r\n".to_owned(),
+        format!("POST /v1/chat/completions HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}"),
+        "GET /v1/models HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n".to_owned(),
+        format!("GET *{there} HTTP/1.1\r\nHost: h\r\n\r\n"),
+        format!("GET \\\\{there}\\v1 HTTP/1.1\r\nHost: h\r\n\r\n"),
     ];
     for tried in tries {
         let before = upstream.seen().len();

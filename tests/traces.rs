@@ -15,7 +15,14 @@ use plimsoll::{
     proxy::{decide::Decide, lifecycle::Running},
 };
 use prost::Message;
-use support::{CHAT, HELLO, Upstream, agent::ask, answer, long, nobody, ok, proxy_with, script::Scripted, upstream::Seen};
+use support::{
+    CHAT, HELLO, Upstream,
+    agent::ask,
+    answer, long, nobody, ok, proxy_with,
+    script::Scripted,
+    secure::{Identity, Server},
+    upstream::Seen,
+};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
@@ -284,4 +291,44 @@ async fn private_no_text_no_credential_and_no_query_is_in_a_span_and_the_collect
     assert_eq!((seen.header("api-key"), seen.header("x-scope-orgid")), (Some("for the collector"), Some("team")));
     assert_eq!((seen.header("authorization"), spans(&collector).len()), (None, 2));
     assert!(!String::from_utf8_lossy(&seen.body).contains("SECRET"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_before_anything_is_known_of_it_is_a_span_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "me token-of-an-agent-1\n").unwrap();
+    let (upstream, collector) = (Upstream::new(|_, _| ok("{}")).await, collector().await);
+    let change = |config: &mut Config| config.access.tokens = format!("file:{}", tokens.display());
+    let proxy = traced(&upstream, &collector.url(), change, Decide::default()).await;
+    assert_eq!(ask(proxy.address, with(&traceparent("01"), HELLO)).await.status(), 401);
+    assert_eq!(ask(proxy.address, with(&traceparent("00"), HELLO)).await.status(), 401, "the agent says that this one is not recorded");
+    assert_eq!(proxy.drain().await, 0);
+    let (span, below) = family(spans(&collector));
+    assert_eq!((hex(&span.trace_id).as_str(), hex(&span.parent_span_id).as_str(), below.len()), (TRACE, SPAN, 0));
+    says(
+        &span,
+        &[
+            ("http.request.method", "POST"),
+            ("url.path", CHAT),
+            ("http.response.status_code", "401"),
+            ("error.type", "unauthorized"),
+            ("plimsoll.format", "chat"),
+        ],
+    );
+    assert!(upstream.seen().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_is_trusted_by_authorities_of_its_own() {
+    let upstream = Upstream::new(|_, _| ok(ANSWER)).await;
+    let (identity, stranger) = (Identity::new(), Identity::new());
+    let collector = Server::new(Some((&identity, &["http/1.1"])), 100).await;
+    for (trusted, brought) in [(&stranger, 0), (&identity, 1)] {
+        let change = |config: &mut Config| config.traces.ca_file = trusted.certificate.to_str().unwrap().into();
+        let proxy = traced(&upstream, &format!("https://{}", collector.address), change, Decide::default()).await;
+        assert_eq!(ask(proxy.address, with("", HELLO)).await.status(), 200);
+        assert_eq!(proxy.drain().await, 0);
+        assert_eq!(collector.seen.lock().unwrap().iter().filter(|seen| seen.target == "/v1/traces").count(), brought);
+    }
 }

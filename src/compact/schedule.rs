@@ -13,6 +13,7 @@ use crate::budget::{Limits, Load, Trigger, load::Scale};
 use crate::conversation::{Fingerprint, Role, is_cut};
 use crate::wire::{Edit, Request};
 use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// One compaction: what stands for the first `covers` messages.
@@ -32,6 +33,9 @@ pub struct Epoch {
     /// Where a store behind the ledger holds it.
     #[serde(skip)]
     pub stored: OnceLock<Fingerprint>,
+    /// What of its weight a ledger has charged, and in which generation: that in the upper half.
+    #[serde(skip)]
+    charged: AtomicU64,
 }
 
 /// The edits of an epoch, and by how many tokens the request is lighter than the schedule reckons with.
@@ -71,6 +75,15 @@ impl Epoch {
             self.rungs.iter().map(|&rung| if rung == Rung::Summarize && !summarized { Rung::Digest } else { rung }).collect();
         rungs.dedup();
         rungs.into_iter().map(Rung::name).collect()
+    }
+
+    /// Bytes that were not charged yet in this generation of a ledger, and are from now on. Many entries share an epoch, and it grows heavier when its
+    /// edits are worked out.
+    pub fn charge(&self, generation: u32) -> u64 {
+        let weight = self.weight().min(u32::MAX as usize) as u64;
+        let before = self.charged.swap(u64::from(generation) << 32 | weight, Ordering::Relaxed);
+        let charged = if before >> 32 == u64::from(generation) { before & u64::from(u32::MAX) } else { 0 };
+        weight.saturating_sub(charged)
     }
 
     /// Bytes held, for bounding what is remembered.
@@ -212,9 +225,9 @@ impl Course<'_> {
         if !goal.draft {
             worked_out.get_or_init(|| WorkedOut { edits, slack, summarized: false, records });
         }
-        let stored = OnceLock::new();
+        let (stored, charged, goal) = (OnceLock::new(), AtomicU64::new(0), *goal);
         standing.epoch =
-            Some(Arc::new(Epoch { number, covers: end, cleared, cleared_before, rungs, trigger, goal: *goal, worked_out, stored }));
+            Some(Arc::new(Epoch { number, covers: end, cleared, cleared_before, rungs, trigger, goal, worked_out, stored, charged }));
         standing.sent = outcome.load;
         standing.futile = Futile::default();
         true

@@ -75,6 +75,10 @@ pub struct Ledger {
     pub disk_bytes: u64,
     /// The address of `redis`.
     pub url: String,
+    /// A secret with the password of `redis`; empty: it asks for none.
+    pub password: String,
+    /// PEM file with certificate authorities that `redis` is trusted by over TLS; empty: the system's.
+    pub ca_file: String,
     /// Seconds that `redis` may take to answer before memory serves alone for a while.
     pub deadline: f64,
     /// A secret that all replicas share: tenants are hashed with it, and values in the store are encrypted with it.
@@ -90,6 +94,8 @@ impl Default for Ledger {
             path: String::new(),
             disk_bytes: 1 << 30,
             url: String::new(),
+            password: String::new(),
+            ca_file: String::new(),
             deadline: 0.05,
             secret: String::new(),
         }
@@ -119,6 +125,7 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
         ("credential.openai", &credential.openai),
         ("credential.anthropic", &credential.anthropic),
         ("ledger.secret", &ledger.secret),
+        ("ledger.password", &ledger.password),
     ] {
         secret::check(key, value)?;
     }
@@ -132,12 +139,25 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
         Store::Redis if !["redis://", "rediss://"].iter().any(|scheme| ledger.url.starts_with(scheme)) => {
             Err(Problem::new("ledger.url", "is not accepted; expected an address such as \"redis://host:6379/0\" or \"rediss://…\""))
         }
+        Store::Redis if has_password(&ledger.url) => Err(Problem::new(
+            "ledger.url",
+            "holds a password; expected an address without one, and the password where ledger.password says",
+        )),
         // Without one, no two replicas would hash a tenant alike, and values would lie open in somebody else's process.
         Store::Redis if ledger.secret.is_empty() => {
             Err(Problem::new("ledger.secret", "is missing; replicas that share a ledger share a secret, \"file:/path\" or \"env:NAME\""))
         }
+        store if !ledger.ca_file.is_empty() && (store != Store::Redis || !ledger.url.starts_with("rediss://")) => {
+            Err(Problem::new("ledger.ca_file", "is for TLS; expected nothing, or a `url` that begins with \"rediss://\""))
+        }
         _ => upstreams(config),
     }
+}
+
+/// Whether a URL says more than the name of a user before its host.
+fn has_password(url: &str) -> bool {
+    let authority = url.split("://").nth(1).unwrap_or_default().split('/').next().unwrap_or_default();
+    authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
 }
 
 /// Every upstream is at a host that is allowed.
@@ -162,5 +182,15 @@ fn upstreams(config: &Config) -> Result<(), Problem> {
         }
         url => check("upstream".into(), url)?,
     }
-    config.route.iter().enumerate().try_for_each(|(index, route)| check(format!("route.{index}.upstream"), &route.upstream))
+    config.route.iter().enumerate().try_for_each(|(index, route)| check(format!("route.{index}.upstream"), &route.upstream))?;
+    // Summaries carry what conversations say.
+    let policies = [("policy".to_owned(), Ok(config.policy.clone()))];
+    let routes = config.route.iter().enumerate().map(|(index, route)| (format!("route.{index}.policy"), &route.policy));
+    let models = config.model.iter().enumerate().map(|(index, model)| (format!("model.{index}.policy"), &model.policy));
+    let overlaid = routes.chain(models).map(|(at, overlay)| (at, config.policy.overlaid([overlay])));
+    // An overlay that does not fit was refused by who read it.
+    policies.into_iter().chain(overlaid).filter_map(|(at, policy)| Some((at, policy.ok()?))).try_for_each(|(at, policy)| {
+        let upstream = &policy.compact.summarize.upstream;
+        check(format!("{at}.compact.summarize.upstream"), upstream)
+    })
 }

@@ -1,6 +1,6 @@
 //! When and how hard requests are compacted. The same keys stand in `[policy]`, in a route's `policy` and in a model's `policy`.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -111,8 +111,7 @@ impl Policy {
     }
 
     fn check_summaries(&self, at: &str) -> Result<(), Problem> {
-        let Summarize { upstream, format, key_env, key_file, template, identifiers: _, lead, deadline, timeout, cooldown, .. } =
-            &self.compact.summarize;
+        let Summarize { upstream, format, key, template, identifiers: _, lead, deadline, timeout, cooldown, .. } = &self.compact.summarize;
         let wrong = |key: &str, value: &str, accepted: &str| {
             Err(Problem::value(&format!("{at}.compact.summarize.{key}"), format!("{value:?}"), accepted))
         };
@@ -124,8 +123,9 @@ impl Policy {
         if !format.is_empty() && format.parse::<Format>().is_err() {
             return wrong("format", format, "\"chat\", \"responses\", \"messages\", or nothing");
         }
-        if upstream.is_empty() && !(key_env.is_empty() && key_file.is_empty()) {
-            return wrong("key_env", key_env, "nothing, as long as `upstream` is empty: the agent's own credential is used there");
+        secret::check(&format!("{at}.compact.summarize.key"), key)?;
+        if upstream.is_empty() && !key.is_empty() {
+            return wrong("key", key, "nothing, as long as `upstream` is empty: the agent's own credential is used there");
         }
         if !template::exists(template) {
             return wrong("template", template, &format!("{}, or the name of a file in .plimsoll/templates", template::names()));
@@ -142,13 +142,13 @@ impl Policy {
 
     /// The credential of summaries can be had here and now.
     pub(super) fn check_secrets(&self, at: &str) -> Result<(), Problem> {
-        let Summarize { key_env, key_file, .. } = &self.compact.summarize;
-        for (key, named) in [("key_env", format!("env:{key_env}")), ("key_file", format!("file:{key_file}"))] {
-            if !named.ends_with(':') {
-                secret::read(&format!("{at}.compact.summarize.{key}"), &named)?;
-            }
-        }
-        Ok(())
+        secret::read(&format!("{at}.compact.summarize.key"), &self.compact.summarize.key).map(drop)
+    }
+
+    /// The files that summaries are made with.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let Summarize { key, template, .. } = &self.compact.summarize;
+        secret::file(key).into_iter().chain(template::files(template)).collect()
     }
 
     pub(super) fn check(&self, at: &str) -> Result<(), Problem> {

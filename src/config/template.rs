@@ -6,10 +6,13 @@ use crate::compact::summary::BUILT_IN;
 
 /// What the template of that name says, where it is a file: in the folder where the program is started, or else the user's. Nothing for a built-in one.
 pub fn file(name: &str) -> Option<Arc<str>> {
-    if !is_name(name) {
-        return None;
-    }
-    places().find_map(|folder| fs::read_to_string(folder.join(format!("{name}.md"))).ok()).map(Arc::from)
+    files(name).find_map(|file| fs::read_to_string(file).ok()).map(Arc::from)
+}
+
+/// Where such a file may be, or come to be.
+pub fn files(name: &str) -> impl Iterator<Item = PathBuf> {
+    let file = is_name(name).then(|| format!("{name}.md"));
+    file.into_iter().flat_map(|file| places().map(move |folder| folder.join(&file)))
 }
 
 /// Whether there is a template of that name.

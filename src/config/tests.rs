@@ -117,10 +117,28 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
         "route.0.upstream",
         "169.254.169.254 is not among",
     );
+    let only = "upstream = \"http://a.example.com\"\n[access]\nupstream_hosts = [\"*.example.com\"]\n";
+    let elsewhere = "compact.summarize.upstream = \"http://169.254.169.254\"";
+    check(&format!("{only}[policy]\n{elsewhere}"), "policy.compact.summarize.upstream", "169.254.169.254 is not among");
+    check(
+        &format!("{only}[[model]]\nname = \"m\"\n[model.policy]\n{elsewhere}"),
+        "model.0.policy.compact.summarize.upstream",
+        "169.254.169.254 is not among",
+    );
+    let summaries = "[policy.compact.summarize]\nmodel = \"m\"\n";
+    check(
+        &format!("{summaries}upstream = \"http://h\"\nkey = \"sk-the-secret-itself\""),
+        "policy.compact.summarize.key",
+        "a secret does not stand in the configuration",
+    );
+    check(&format!("{summaries}key = \"env:NAME\""), "policy.compact.summarize.key", "nothing, as long as `upstream` is empty");
+    check("[ledger]\nca_file = \"ca.pem\"", "ledger.ca_file", "a `url` that begins with \"rediss://\"");
+    check("[traces]\nendpoint = \"http://h\"\nca_file = \"ca.pem\"", "traces.ca_file", "begins with \"https://\"");
     check("[access]\ntokens = \"sk-the-secret-itself\"", "access.tokens", "a secret does not stand in the configuration");
     check("[ledger]\nstore = \"disk\"", "ledger.path", "is missing");
     check("[ledger]\nstore = \"redis\"\nurl = \"redis://h\"", "ledger.secret", "is missing");
     check("[ledger]\nstore = \"redis\"\nurl = \"http://h\"", "ledger.url", "redis://host:6379");
+    check("[ledger]\nstore = \"redis\"\nurl = \"redis://:word@h\"", "ledger.url", "holds a password");
     check("[admission]\nheader_bytes = 10", "admission.header_bytes", "8192 bytes or more");
     check("[traces]\nendpoint = \"collector:4317\"", "traces.endpoint", "expected a URL such as");
     check("[traces]\nsample = 2", "traces.sample", "from 0 to 1");
@@ -142,6 +160,34 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("[[model]]\npolicy = { target = 0.5 }", "model.0.name", "is missing");
     check("[[model]]\nname = \"m\"\npolicy = { window = -1 }", "model.0.policy.window", "expected a whole number");
     check("= 1", "", "not TOML");
+}
+
+#[test]
+fn every_file_that_is_named_is_watched() {
+    let secret = |name: &str| format!("\"file:/{name}\"");
+    let text = format!(
+        "[tls]\ncertificate = \"/a\"\nkey = \"/b\"\nclient_ca = \"/c\"\n[access]\ntokens = {}\nadmin_token = {}\n[credential]\nopenai = {}\n\
+         anthropic = {}\n[ledger]\nstore = \"redis\"\nurl = \"rediss://h\"\nca_file = \"/h\"\npassword = \"file:/t\"\nsecret = {}\n[traces]\nendpoint = \"https://h\"\n\
+         ca_file = \"/j\"\nheaders = {}\n[connection]\nca_file = \"/l\"\ncertificate = \"/m\"\nkey = \"/n\"\n[policy.compact.summarize]\n\
+         upstream = \"http://h\"\nkey = {}\n[[route]]\npath = \"/x\"\nupstream = \"http://h\"\ncredential = {}\nconnection.ca_file = \"/q\"\n\
+         policy.compact.summarize.key = {}\n[[model]]\nname = \"m\"\npolicy.compact.summarize.key = {}\n",
+        secret("d"),
+        secret("e"),
+        secret("f"),
+        secret("g"),
+        secret("i"),
+        secret("k"),
+        secret("o"),
+        secret("p"),
+        secret("r"),
+        secret("s"),
+    );
+    let files = parse(&text, None).unwrap().files();
+    for name in 'a'..='t' {
+        assert!(files.contains(&format!("/{name}").into()), "{name} of {files:?}");
+    }
+    let mine = parse("[policy.compact.summarize]\ntemplate = \"mine\"", None).unwrap().files();
+    assert!(mine.contains(&".plimsoll/templates/mine.md".into()), "before it is there, too: {mine:?}");
 }
 
 #[test]

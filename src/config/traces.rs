@@ -10,6 +10,8 @@ use super::{Base, Problem, secret};
 pub struct Traces {
     /// Base URL of the collector, which takes OTLP over HTTP.
     pub endpoint: String,
+    /// PEM file with certificate authorities that it is trusted by; empty: as in `[connection]`.
+    pub ca_file: String,
     /// A secret with headers for it: `name=value`, one a line or with commas in between.
     pub headers: String,
     /// Share of the exchanges that are traced where the agent does not say.
@@ -20,7 +22,7 @@ pub struct Traces {
 
 impl Default for Traces {
     fn default() -> Self {
-        Traces { endpoint: String::new(), headers: String::new(), sample: 1.0, service: "plimsoll".into() }
+        Traces { endpoint: String::new(), ca_file: String::new(), headers: String::new(), sample: 1.0, service: "plimsoll".into() }
     }
 }
 
@@ -28,6 +30,9 @@ impl Traces {
     pub(super) fn check(&self) -> Result<(), Problem> {
         if !self.endpoint.is_empty() {
             Base::parse(&self.endpoint).map_err(|accepted| Problem::value("traces.endpoint", format!("{:?}", self.endpoint), accepted))?;
+        }
+        if !self.ca_file.is_empty() && !self.endpoint.starts_with("https://") {
+            return Err(Problem::new("traces.ca_file", "is for TLS; expected nothing, or an `endpoint` that begins with \"https://\""));
         }
         secret::check("traces.headers", &self.headers)?;
         if self.service.is_empty() {

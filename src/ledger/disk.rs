@@ -4,7 +4,10 @@
 //! old, the old one is dropped and the young one takes its place. So the file is bounded, and what has not been used goes, without a list to keep.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read, Seek},
+    os::unix::fs::OpenOptionsExt,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{
         Arc,
@@ -13,7 +16,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError, TableDefinition, TableError};
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageError, TableDefinition, TableError,
+    backends::FileBackend,
+};
 
 use super::{
     queue::{Queue, Value},
@@ -70,7 +76,7 @@ impl Disk {
         let writing = state.clone();
         let sealing = Seal::new(secret);
         let queue = Queue::new(move |values| {
-            let written = tables.write(&sealing, &values);
+            let written = guarded(|| tables.write(&sealing, &values));
             writing.failing.store(written.is_err(), Ordering::Relaxed);
             values.iter().for_each(|_| writing.count(3 + usize::from(written.is_err())));
             if let Err(error) = written {
@@ -112,7 +118,7 @@ impl Disk {
 
 impl Store for Disk {
     fn get(&self, keys: &[Fingerprint]) -> Vec<Option<Vec<u8>>> {
-        match self.look_up(keys) {
+        match guarded(|| self.look_up(keys)) {
             Ok(found) => {
                 self.state.count(0);
                 found
@@ -164,15 +170,37 @@ impl Unusable {
 }
 
 fn begin(path: &Path) -> Result<(Database, [u8; 32]), Unusable> {
-    let database = Database::create(path).map_err(|error| match error {
+    // What conversations say stands in it, without a secret for everybody who can read it.
+    let mut file =
+        fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(Unusable::Refused)?;
+    if !can_have_been_ours(&mut file).map_err(Unusable::Refused)? {
+        let what = format!("{} is another file; expected a ledger, or none yet", path.display());
+        return Err(Unusable::Refused(io::Error::new(io::ErrorKind::AlreadyExists, what)));
+    }
+    let opened = catch_unwind(|| Database::builder().create_with_backend(FileBackend::new(file)?));
+    let database = opened.map_err(|_| Unusable::Alien("it is broken"))?.map_err(|error| match error {
         DatabaseError::UpgradeRequired(_) => Unusable::Alien("it is of another version"),
         DatabaseError::RepairAborted | DatabaseError::Storage(StorageError::Corrupted(_)) => Unusable::Alien("it is broken"),
         DatabaseError::Storage(StorageError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => Unusable::Alien("it is no ledger"),
         DatabaseError::Storage(StorageError::Io(error)) => Unusable::Refused(error),
         error => Unusable::Refused(io::Error::other(error)),
     })?;
-    let key = about(&database).map_err(|_| Unusable::Alien("it is broken"))?.ok_or(Unusable::Alien("it is of another version"))?;
+    let key =
+        guarded(|| about(&database)).map_err(|_| Unusable::Alien("it is broken"))?.ok_or(Unusable::Alien("it is of another version"))?;
     Ok((database, key))
+}
+
+/// The database panics at some bytes that it did not write itself.
+fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, redb::Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(redb::Error::Corrupted("it is broken".into())))
+}
+
+/// Whether a file may be thrown away where it cannot be read: it begins as databases do, or with nothing, as a crash may leave it.
+fn can_have_been_ours(file: &mut fs::File) -> io::Result<bool> {
+    let mut first = Vec::new();
+    file.take(4).read_to_end(&mut first)?;
+    file.rewind()?;
+    Ok(first == b"redb" || first.iter().all(|byte| *byte == 0))
 }
 
 /// The key of the file, which a new one is given; nothing where it is of another version.

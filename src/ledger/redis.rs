@@ -4,7 +4,8 @@
 //! costs one deadline a moment, and no answer.
 
 use std::{
-    io,
+    fs, io,
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -12,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Client, Connection, FromRedisValue, RedisResult, cmd};
+use redis::{Client, Connection, FromRedisValue, IntoConnectionInfo, RedisResult, TlsCertificates, cmd};
 
 use super::{
     queue::Queue,
@@ -31,8 +32,37 @@ pub struct Redis {
     queue: Queue,
 }
 
+/// Where it is, and how it is spoken to. What stands in files is read again for each connection.
+pub struct Address {
+    pub url: String,
+    /// PEM file with the authorities that it is trusted by; nothing: the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Reads its password; nothing: it asks for none.
+    pub password: Box<dyn Fn() -> io::Result<Option<String>> + Send + Sync>,
+}
+
+impl Address {
+    /// Without TLS of its own and without a password.
+    pub fn open(url: &str) -> Address {
+        Address { url: url.to_owned(), ca_file: None, password: Box::new(|| Ok(None)) }
+    }
+
+    fn client(&self) -> io::Result<Client> {
+        let invalid = |error: redis::RedisError| io::Error::new(io::ErrorKind::InvalidInput, error.to_string());
+        let mut info = self.url.as_str().into_connection_info().map_err(invalid)?;
+        if let Some(password) = (self.password)()? {
+            let settings = info.redis_settings().clone().set_password(password);
+            info = info.set_redis_settings(settings);
+        }
+        let Some(file) = &self.ca_file else { return Client::open(info).map_err(invalid) };
+        let unreadable = |error: io::Error| io::Error::new(error.kind(), format!("{} cannot be read: {error}", file.display()));
+        let root_cert = Some(fs::read(file).map_err(unreadable)?);
+        Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert }).map_err(invalid)
+    }
+}
+
 struct Remote {
-    client: Client,
+    address: Address,
     deadline: Duration,
     /// What is not used is forgotten after so many seconds.
     seconds: u64,
@@ -46,10 +76,11 @@ struct Remote {
 
 impl Redis {
     /// Nothing is connected yet: it may start later than we do.
-    pub fn new(url: &str, deadline: Duration, seconds: u64, secret: [u8; 32]) -> io::Result<Redis> {
-        let client = Client::open(url).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    pub fn new(address: Address, deadline: Duration, seconds: u64, secret: [u8; 32]) -> io::Result<Redis> {
+        // What is wrong with it is known now.
+        address.client()?;
         let remote = Arc::new(Remote {
-            client,
+            address,
             deadline: deadline.max(Duration::from_millis(1)),
             seconds: seconds.max(1),
             seal: Seal::new(Some(secret)),
@@ -116,7 +147,7 @@ impl Remote {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        let connection = self.client.get_connection_with_timeout(self.deadline)?;
+        let connection = self.address.client()?.get_connection_with_timeout(self.deadline)?;
         connection.set_read_timeout(Some(self.deadline))?;
         connection.set_write_timeout(Some(self.deadline))?;
         Ok(connection)

@@ -2,10 +2,21 @@
 //!
 //! Health and metrics are for everybody who reaches the address. The rest needs the admin token, or where there is none, a loopback address.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, sync::atomic::Ordering, time::Duration, time::UNIX_EPOCH};
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    sync::atomic::Ordering,
+    time::{Duration, Instant, UNIX_EPOCH},
+};
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, HOST},
+    uri::Authority,
+};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -89,19 +100,19 @@ impl Desk {
     }
 
     fn admits(&self, request: &Request<Incoming>) -> bool {
-        // A page in somebody's browser reaches loopback addresses too, and says that it is one.
-        let from_a_page = ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name));
+        // A page in somebody's browser reaches loopback addresses too. It says that it is one, or by which name it was led here.
+        let from_a_page =
+            ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name)) || !names_an_address(request);
         self.live.load().proxy.access.admits_admin(request.headers()).unwrap_or(self.loopback && !from_a_page)
     }
 
     /// Waits until what agents know to be over has been counted: that is put off until they have their answers.
     async fn settle(&self) {
-        const MOST: usize = 1000;
+        // Whoever counts it may be off the processor for a moment.
+        const MOST: Duration = Duration::from_millis(100);
         let metrics = self.live.load().proxy.metrics.clone();
-        for _ in 0..MOST {
-            if metrics.unsettled.load(Ordering::Acquire) == 0 {
-                return;
-            }
+        let until = Instant::now() + MOST;
+        while metrics.unsettled.load(Ordering::Acquire) > 0 && Instant::now() < until {
             tokio::task::yield_now().await;
         }
     }
@@ -134,5 +145,29 @@ impl Desk {
             Ok(Err(problem)) => (StatusCode::UNPROCESSABLE_ENTITY, TEXT, format!("refused: {problem}\n")),
             Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, "failed\n".into()),
         }
+    }
+}
+
+/// Whether the request is for an address, or this machine by its own name: no name that somebody else can have led here.
+fn names_an_address<B>(request: &Request<B>) -> bool {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    host.is_none_or(|host| {
+        let host = host.host().trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_anybody_can_give_are_no_address() {
+        let check = |host: &str, wanted: bool| {
+            assert_eq!(names_an_address(&Request::builder().header("host", host).body(()).unwrap()), wanted, "{host}");
+        };
+        ["127.0.0.1:4791", "[::1]:4791", "10.0.0.1", "localhost:4791", "LOCALHOST"].iter().for_each(|host| check(host, true));
+        ["evil.example:4791", "localhost.evil.example", "127.0.0.1.evil.example", "h"].iter().for_each(|host| check(host, false));
+        assert!(names_an_address(&Request::new(())), "HTTP/1.0");
     }
 }

@@ -17,13 +17,18 @@ use super::{
     routes::{Policies, Settled},
     steer::{Compact, Steer},
     summarizer::{Caller, Summarizer},
+    tls,
     traces::Trace,
 };
 use crate::budget::{Window, models};
 use crate::config::{self, Config, Problem, secret};
 use crate::conversation::Fingerprint;
 use crate::decide::{self as core, Decider, Refusal};
-use crate::ledger::{Ledger, disk::Disk, redis::Redis};
+use crate::ledger::{
+    Ledger,
+    disk::Disk,
+    redis::{Address, Redis},
+};
 use crate::wire::{
     Format, Request,
     overflow::{Class, Classified, Scope},
@@ -103,7 +108,15 @@ fn ledger(config: &config::Ledger) -> Result<(Ledger, Option<[u8; 32]>), Problem
         }
         config::Store::Redis => {
             let values = values.unwrap_or_default();
-            let redis = Redis::new(&config.url, seconds(config.deadline), config.seconds, values);
+            let ca_file = (!config.ca_file.is_empty()).then(|| config.ca_file.clone().into());
+            if ca_file.is_some() {
+                tls::authorities("ledger.ca_file", &config.ca_file)?;
+            }
+            secret::read("ledger.password", &config.password)?;
+            let named = config.password.clone();
+            let password = Box::new(move || secret::read("ledger.password", &named).map_err(std::io::Error::other));
+            let redis =
+                Redis::new(Address { url: config.url.clone(), ca_file, password }, seconds(config.deadline), config.seconds, values);
             (memory.backed(Arc::new(redis.map_err(|error| problem("ledger.url", error))?)), tenants)
         }
     })

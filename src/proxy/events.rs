@@ -5,15 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::{
     call::Call,
     decide::Report,
-    metrics::{Metrics, provider},
+    error::Error,
+    metrics::{Metrics, OVERDUE, provider},
     traces::Trace,
 };
-use crate::wire::usage::Usage;
+use crate::wire::{Format, usage::Usage};
 
 /// Filled in as the exchange goes on, counted and written when it is dropped, which also happens when the agent leaves.
 pub struct Line {
@@ -100,6 +101,9 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let took = self.started.elapsed();
+        if self.end == "agent_gone" && self.metrics.draining.of(&[]).get() == OVERDUE {
+            self.end = "cut";
+        }
         self.metrics.in_flight.of(&[]).dec();
         self.metrics.exchange(self, took);
         if let Some(trace) = &self.recorded {
@@ -142,6 +146,17 @@ impl Drop for Line {
             self.metrics.unsettled.fetch_sub(1, Ordering::Release);
         }
     }
+}
+
+/// The line, and the span, of a request that was refused before it was known where it would go.
+pub fn refused((method, uri): &(Method, Uri), error: &Error, format: Option<Format>, recorded: Option<Trace>) {
+    let (status, format) = (error.status().as_u16(), format.map_or("none", Format::name));
+    if let Some(trace) = &recorded {
+        trace.refused(method.as_str(), uri.path(), format, error);
+    }
+    let trace = recorded.as_ref().map(Trace::id);
+    let (method, path, end) = (method.as_str(), uri.path(), error.name());
+    tracing::info!(target: "plimsoll::exchange", status, method, path, format, end, trace, "exchange");
 }
 
 /// The trace id of a W3C `traceparent`.

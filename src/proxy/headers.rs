@@ -66,8 +66,11 @@ pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite, on
 pub fn downward(from: &HeaderMap, trailers: bool) -> HeaderMap {
     let named = Named::of(from);
     let mut out = HeaderMap::with_capacity(from.len() + 8);
+    // Where both are given, chunks say how long the body is, and the length says something else (RFC 9112, 6.3).
+    let chunked = from.contains_key(TRANSFER_ENCODING);
     for (name, value) in from {
-        let passes = !is_hop_by_hop(name) && !named.contains(name) && (*name != TRAILER || trailers);
+        let passes =
+            !is_hop_by_hop(name) && !named.contains(name) && (*name != TRAILER || trailers) && (*name != CONTENT_LENGTH || !chunked);
         if passes {
             out.append(name, value.clone());
         }
@@ -216,6 +219,8 @@ mod tests {
         ]);
         assert_eq!(list(&downward(&from, true)), [("server", &b"s"[..]), ("trailer", b"x-sum"), ("via", b"1.1 e")]);
         assert!(!downward(&from, false).contains_key("trailer"));
+        let both = map(&[("content-length", "5"), ("transfer-encoding", "chunked"), ("a", "1")]);
+        assert_eq!(list(&downward(&both, false)), [("a", &b"1"[..])]);
         assert!(takes_trailers(&map(&[("te", "gzip, trailers")])) && !takes_trailers(&from));
     }
 

@@ -1,6 +1,6 @@
 //! From start to exit: listen, run, and on SIGTERM let what runs come to its end.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::{
@@ -13,7 +13,7 @@ use super::{
     admin::Admin,
     decide::Decide,
     live::Live,
-    metrics::Metrics,
+    metrics::{Metrics, OVERDUE},
     pool::seconds,
     reload::{Reload, Source},
     server::Server,
@@ -22,6 +22,8 @@ use crate::config::{Config, Problem};
 
 /// How often unused connections are looked through.
 const PRUNE: Duration = Duration::from_secs(15);
+/// How long it takes at most to cut what still runs.
+const CUT: Duration = Duration::from_secs(1);
 /// How long the last spans may take, within the grace period.
 const FLUSH: Duration = Duration::from_secs(5);
 
@@ -71,12 +73,24 @@ pub async fn start_from(config: &Config, source: Option<Source>, decide: Decide,
     if source.is_some() {
         others.push(tokio::spawn(reload.clone().watch()));
     }
+    if has_keys(config) && !address.ip().is_loopback() {
+        tracing::warn!(
+            "whoever reaches this address asks with the providers' keys of this proxy: neither access.tokens nor tls.client_ca says who may"
+        );
+    }
     let accepting = {
         let draining = draining.clone();
         tokio::spawn(async move { server.run(&draining).await })
     };
     tracing::info!(%address, admin = admin.map(tracing::field::display), "listening");
     Ok(Running { address, admin, metrics, draining, live, reload, accepting, others })
+}
+
+/// Whether providers' keys are put in for anybody who asks.
+fn has_keys(config: &Config) -> bool {
+    let Config { access, tls, credential, route, .. } = config;
+    let named = [&credential.openai, &credential.anthropic].into_iter().chain(route.iter().map(|route| &route.credential));
+    access.tokens.is_empty() && tls.client_ca.is_empty() && named.into_iter().any(|named| !named.is_empty())
 }
 
 impl Running {
@@ -104,18 +118,26 @@ impl Running {
         drop(self.accepting.await);
         let tunnels = self.live.load().proxy.tunnels.clone();
         tunnels.close();
+        let mut connections = pin!(self.draining.finished());
         let all = async {
-            self.draining.finished().await;
+            connections.as_mut().await;
             tunnels.wait().await;
         };
         let stopped = tokio::time::Instant::now();
-        let complete = tokio::time::timeout(grace, all).await.is_ok();
+        let cut = match tokio::time::timeout(grace, all).await {
+            Ok(()) => 0,
+            Err(_) => {
+                let cut = usize::try_from(self.metrics.in_flight.of(&[]).get()).unwrap_or(0);
+                self.metrics.draining.of(&[]).set(OVERDUE);
+                self.draining.cut();
+                // Each exchange says so in its own line of the log.
+                drop(tokio::time::timeout(CUT, connections).await);
+                cut
+            }
+        };
         flush(&self.live, grace.saturating_sub(stopped.elapsed()).min(FLUSH)).await;
         self.others.iter().for_each(JoinHandle::abort);
-        match complete {
-            true => 0,
-            false => usize::try_from(self.metrics.in_flight.of(&[]).get()).unwrap_or(0) + tunnels.len(),
-        }
+        cut
     }
 }
 
@@ -213,6 +235,8 @@ enum Stage {
     Begun,
     /// Nothing is accepted.
     Stopped,
+    /// What still runs is cut.
+    Cut,
 }
 
 /// Whether the end has begun, and which connections it waits for.
@@ -249,7 +273,17 @@ impl Draining {
     /// Returns when nothing more is to be accepted.
     pub async fn stopped(&self) {
         let mut stage = self.stage.subscribe();
-        drop(stage.wait_for(|stage| *stage == Stage::Stopped).await);
+        drop(stage.wait_for(|stage| *stage >= Stage::Stopped).await);
+    }
+
+    fn cut(&self) {
+        self.stage.send_replace(Stage::Cut);
+    }
+
+    /// Returns when what still runs is cut.
+    pub fn cutting(&self) -> impl Future<Output = ()> + use<> {
+        let mut stage = self.stage.subscribe();
+        async move { drop(stage.wait_for(|stage| *stage == Stage::Cut).await) }
     }
 
     /// Makes the end wait for a connection. One that was accepted in the very last moment is not waited for.

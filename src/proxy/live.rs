@@ -9,7 +9,7 @@ use hyper_util::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Proxy, decide::Decide, log, pool::seconds, tls};
+use super::{Proxy, decide::Decide, log, patience::Limits, pool::seconds, tls};
 use crate::config::{Config, Problem};
 
 /// A configuration at work.
@@ -114,8 +114,9 @@ fn connections(config: &Config) -> auto::Builder<TokioExecutor> {
 }
 
 impl Serving {
-    /// How long the head of a request may take.
-    pub fn header_timeout(&self) -> Duration {
-        seconds(self.config.admission.header_timeout.max(0.01))
+    /// How long an agent may take to ask.
+    pub fn patience(&self) -> Limits {
+        let Config { admission, keep_alive, .. } = &self.config;
+        Limits { head: seconds(admission.header_timeout.max(0.01)), silence: seconds(keep_alive.max(0.01)) }
     }
 }

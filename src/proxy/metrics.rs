@@ -65,7 +65,7 @@ metrics! {
         connections: Level = "plimsoll_connections" [];
     "Connections of agents that could not be accepted, for lack of file descriptors most likely."
         accept_errors: Counts = "plimsoll_accept_errors_total" [];
-    "1 from SIGTERM on."
+    "1 from SIGTERM on, 2 once the grace period is over."
         draining: Level = "plimsoll_draining" [];
     "Bytes of bodies: of requests as received and as sent on, of answers."
         bytes: Counts = "plimsoll_body_bytes_total" ["part"];
@@ -138,6 +138,9 @@ metrics! {
     "When this process started, in seconds since 1970."
         start: Level = "process_start_time_seconds" [];
 }
+
+/// What `draining` says while what still runs is cut.
+pub const OVERDUE: i64 = 2;
 
 /// Causes of a pass that are nobody's failure.
 const MEANT: [&str; 9] =

@@ -1,7 +1,9 @@
-//! What lies between two requests on HTTP/1: how long the head of the next may take, and what is put off until an answer has been written.
+//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all. And what is put off until an answer has
+//! been written.
 //!
 //! Hyper's own timer for heads also runs between two requests, where agents may be silent for long. So the socket notes when the first byte of a
-//! head comes, the service when the head is whole, and the connection is cut where too long lies between.
+//! head comes, the service when the head is whole, and the connection is cut where too long lies between. Before the first request no timer of hyper's
+//! runs yet.
 
 use std::{
     future::Future,
@@ -23,24 +25,31 @@ use tokio::{
 use super::{downstream::Answer, events::Line};
 
 /// What a connection knows of the head that is coming in.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Head(Arc<Mutex<Between>>);
 
-#[derive(Default)]
 struct Between {
     state: State,
     /// Of exchanges whose answers are being written.
     lines: Vec<Line>,
 }
 
-#[derive(Default)]
 enum State {
+    /// Nothing has come yet.
+    New(Instant),
+    /// HTTP/2, and no request yet.
+    Greeted(Instant),
     /// Nothing has come since the last request.
-    #[default]
     Quiet,
     Coming(Instant),
     /// A request is being answered; or this is HTTP/2, which has many at once.
     Answering,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Head(Arc::new(Mutex::new(Between { state: State::New(Instant::now()), lines: Vec::new() })))
+    }
 }
 
 impl Head {
@@ -62,15 +71,19 @@ impl Head {
 
     fn read(&self, bytes: &[u8]) {
         let mut between = self.between();
-        if matches!(between.state, State::Quiet) && !bytes.is_empty() {
-            between.state = if bytes.starts_with(b"PRI ") { State::Answering } else { State::Coming(Instant::now()) };
+        match between.state {
+            // HTTP/2 begins so; its first request may come later.
+            State::New(since) if bytes.starts_with(b"PRI ") => between.state = State::Greeted(since),
+            State::New(_) | State::Quiet if !bytes.is_empty() => between.state = State::Coming(Instant::now()),
+            _ => {}
         }
     }
 
-    fn since(&self) -> Option<Instant> {
+    fn until(&self, limits: Limits) -> Option<Instant> {
         match self.between().state {
-            State::Coming(since) => Some(since),
-            _ => None,
+            State::New(since) | State::Greeted(since) => Some(since + limits.silence),
+            State::Coming(since) => Some(since + limits.head),
+            State::Quiet | State::Answering => None,
         }
     }
 
@@ -81,17 +94,25 @@ impl Head {
     }
 }
 
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// From the first byte of a head to its last.
+    pub head: Duration,
+    /// From the beginning of a connection to the first byte of its first request.
+    pub silence: Duration,
+}
+
 /// Runs a connection for as long as its heads come in time. Whether one did not.
 pub struct Patient<C> {
     connection: Pin<Box<C>>,
     head: Head,
-    limit: Duration,
+    limits: Limits,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl<C> Patient<C> {
-    pub fn new(connection: C, head: Head, limit: Duration) -> Self {
-        Patient { connection: Box::pin(connection), head, limit, sleep: None }
+    pub fn new(connection: C, head: Head, limits: Limits) -> Self {
+        Patient { connection: Box::pin(connection), head, limits, sleep: None }
     }
 }
 
@@ -104,9 +125,8 @@ impl<C: Future> Future for Patient<C> {
         if let Poll::Ready(end) = polled {
             return Poll::Ready(Some(end));
         }
-        // Most heads come in one piece, and no timer is ever set.
-        let Some(since) = self.head.since() else { return Poll::Pending };
-        let until = since + self.limit;
+        // Most heads come at once and in one piece, and no timer is ever set.
+        let Some(until) = self.head.until(self.limits) else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         if sleep.deadline() != until {
             sleep.as_mut().reset(until);

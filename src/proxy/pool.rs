@@ -193,7 +193,8 @@ impl Pool {
             tracing::debug!(upstream = %self.base.authority, cause = %error, "cannot connect");
             Error::Unreachable
         };
-        let tcp = self.connector.clone().call(self.origin.clone()).await.map_err(|error| unreachable(&error))?.into_inner();
+        let tcp = self.connector.clone().call(self.origin.clone()).await;
+        let tcp = tcp.map_err(|error| if is_lack_of_files(&error) { Error::Busy } else { unreachable(&error) })?.into_inner();
         let (stream, negotiated) = match &self.tls {
             None => (Either::Left(tcp), self.settings.http2 == Http2::Always),
             Some((tls, name)) => {
@@ -417,6 +418,13 @@ impl Shared {
     fn is_busy(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
     }
+}
+
+/// Whether a connection failed because this process, or this machine, has too many files open: that says nothing of upstream.
+fn is_lack_of_files(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    let lack = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
+    causes.any(|error| error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error).is_some_and(|code| lack.contains(&code)))
 }
 
 fn files(settings: &Connection) -> blake3::Hash {

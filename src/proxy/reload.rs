@@ -4,9 +4,9 @@
 //! before it stays.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use super::{live::Live, pool::seconds};
@@ -34,16 +34,25 @@ struct Last {
     /// Why it was refused.
     problem: Option<String>,
     /// What the files held then.
-    files: blake3::Hash,
+    held: Held,
     watched: Vec<PathBuf>,
 }
+
+/// What the configuration's own file holds, and those that it names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Held {
+    own: blake3::Hash,
+    others: blake3::Hash,
+}
+
+/// For so long files have to stay as they are before they are read by themselves: who writes into one that is there may be half way.
+const SETTLED: Duration = Duration::from_millis(50);
 
 impl Reload {
     pub fn new(live: Arc<Live>, source: Option<Source>) -> Reload {
         let watched = live.load().config.files();
-        let found = source.as_ref().and_then(|source| config::find(source.file.as_deref()));
-        let files = hash(found.as_deref(), &watched);
-        Reload { live, source, last: Mutex::new(Last { at: SystemTime::now(), problem: None, files, watched }) }
+        let held = held(source.as_ref(), &watched);
+        Reload { live, source, last: Mutex::new(Last { at: SystemTime::now(), problem: None, held, watched }) }
     }
 
     /// Reads it again. Blocks while it reads.
@@ -52,15 +61,14 @@ impl Reload {
             return Err(Problem { file: None, key: String::new(), what: "this process has no configuration file".into() });
         };
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before they are read: what changes in between is seen the next time.
+        last.held = held(Some(source), &last.watched);
         let loaded = config::load(source.file.as_deref(), &source.overrides);
         let applied = loaded.and_then(|(config, file)| {
             last.watched = config.files();
-            last.files = hash(file.as_deref(), &last.watched);
+            last.held.others = hash(&last.watched);
             self.live.renew(&config).map_err(|problem| Problem { file: problem.file.or(file), ..problem })
         });
-        if applied.is_err() {
-            last.files = hash(config::find(source.file.as_deref()).as_deref(), &last.watched);
-        }
         last.at = SystemTime::now();
         last.problem = applied.as_ref().err().map(ToString::to_string);
         self.live.load().proxy.metrics.load(applied.is_ok());
@@ -73,12 +81,14 @@ impl Reload {
 
     /// Reads it again if a file has changed since it was last read, whatever came of that.
     pub fn if_changed(&self) {
-        let Some(source) = &self.source else { return };
-        let changed = {
+        let look = || {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            last.files != hash(config::find(source.file.as_deref()).as_deref(), &last.watched)
+            let held = held(self.source.as_ref(), &last.watched);
+            (held != last.held).then_some(held)
         };
-        if changed {
+        let Some(changed) = look() else { return };
+        std::thread::sleep(SETTLED);
+        if look() == Some(changed) {
             // It is reported where it happens.
             drop(self.now());
         }
@@ -111,9 +121,14 @@ impl Reload {
     }
 }
 
-fn hash(file: Option<&Path>, others: &[PathBuf]) -> blake3::Hash {
+fn held(source: Option<&Source>, others: &[PathBuf]) -> Held {
+    let own = source.and_then(|source| config::find(source.file.as_deref()));
+    Held { own: hash(own.as_slice()), others: hash(others) }
+}
+
+fn hash(files: &[PathBuf]) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
-    for path in file.into_iter().chain(others.iter().map(PathBuf::as_path)) {
+    for path in files {
         match std::fs::read(path) {
             Ok(bytes) => hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes),
             Err(_) => hasher.update(b"unreadable"),

@@ -69,6 +69,11 @@ impl Reply {
         let onward = self.asking.as_ref().and_then(Asking::onward);
         let ask = Ask { method, target, headers, extensions, rewrite, upgrade: *is_upgrade, onward };
         let answer = upstream::send(&self.call.route.pool, &ask, payload).await;
+        // Nobody has asked for another protocol, and the agent would read on in this one.
+        let answer = answer.and_then(|answer| match answer.head.status {
+            StatusCode::SWITCHING_PROTOCOLS if !is_upgrade => Err(Error::Garbled),
+            _ => Ok(answer),
+        });
         if let Some(asking) = &mut self.asking {
             match &answer {
                 Ok(answer) => asking.answered(answer.head.status),

@@ -62,9 +62,14 @@ impl Server {
                 () = &mut stop => return,
             };
             match accepted {
-                Ok((stream, place)) => {
-                    drop(tokio::spawn(connection(self.live.clone(), self.metrics.clone(), stream, place, draining.watcher())))
-                }
+                Ok((stream, place)) => drop(tokio::spawn(connection(
+                    self.live.clone(),
+                    self.metrics.clone(),
+                    stream,
+                    place,
+                    draining.watcher(),
+                    draining.cutting(),
+                ))),
                 Err(error) => {
                     // Out of file descriptors, most likely; it gets better when a connection ends.
                     self.metrics.accept_errors.of(&[]).inc();
@@ -90,19 +95,32 @@ fn room(configured: usize) -> usize {
     }
 }
 
-async fn connection(live: Arc<Live>, metrics: Arc<Metrics>, stream: TcpStream, place: OwnedSemaphorePermit, watcher: Watcher) {
+async fn connection(
+    live: Arc<Live>,
+    metrics: Arc<Metrics>,
+    stream: TcpStream,
+    place: OwnedSemaphorePermit,
+    watcher: Watcher,
+    cutting: impl Future<Output = ()>,
+) {
     let _open = Open::new(&metrics);
     let _ = stream.set_nodelay(true);
     let keep_alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
     let tls = live.load().tls.clone();
-    match tls {
-        None => serve(live, stream, watcher).await,
-        Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve(live, stream, watcher).await,
-            Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
-            Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
-        },
+    let served = async {
+        match tls {
+            None => serve(live, stream, watcher).await,
+            Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+                Ok(Ok(stream)) => serve(live, stream, watcher).await,
+                Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
+                Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
+            },
+        }
+    };
+    tokio::select! {
+        () = served => {}
+        () = cutting => {}
     }
     drop(place);
 }
@@ -137,9 +155,9 @@ async fn serve(live: Arc<Live>, stream: impl AsyncRead + AsyncWrite + Unpin + Se
     });
     let stream = TokioIo::new(Watched::new(stream, head.clone()));
     let connection = serving.connections.serve_connection_with_upgrades(stream, service).into_owned();
-    match Repoll::new(Patient::new(watcher.watch(connection), head, serving.header_timeout())).await {
+    match Repoll::new(Patient::new(watcher.watch(connection), head, serving.patience())).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(cause = %error, "a connection of an agent ended"),
-        None => tracing::debug!("an agent did not finish the head of a request"),
+        None => tracing::debug!("an agent did not ask in time"),
     }
 }

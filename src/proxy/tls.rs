@@ -90,7 +90,8 @@ fn roots(ca_file: &str) -> Result<RootCertStore, Problem> {
     authorities("connection.ca_file", ca_file)
 }
 
-fn authorities(key: &str, file: &str) -> Result<RootCertStore, Problem> {
+/// The authorities of a PEM file, which `key` names.
+pub fn authorities(key: &str, file: &str) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(key, file)? {
         let problem = |error| Problem { file: None, key: key.into(), what: format!("{file} holds no usable authority: {error}") };

@@ -22,7 +22,7 @@ use self::{
     export::Exporter,
     otlp::{Code, Kind, Span, Status},
 };
-use super::{events::Line, metrics::Metrics, pool::Pool, tls};
+use super::{error::Error, events::Line, metrics::Metrics, pool::Pool, tls};
 use crate::{
     config::{self, Config, Problem},
     wire::usage::Usage,
@@ -98,7 +98,15 @@ impl Trace {
 
     /// The exchange is over.
     pub fn end(&self, line: &Line) {
-        let (name, attributes, wrong) = attributes::exchange(line);
+        self.close(attributes::exchange(line));
+    }
+
+    /// There was no exchange: the request was refused before it was known where it would go.
+    pub fn refused(&self, method: &str, path: &str, format: &str, error: &Error) {
+        self.close((method.to_owned(), attributes::refused(method, path, format, error), true));
+    }
+
+    fn close(&self, (name, attributes, wrong): (String, Attributes, bool)) {
         let remote = if self.0.parent.is_some() { IS_REMOTE } else { 0 };
         let parent = self.0.parent.as_ref().map_or(Vec::new(), |parent| parent.span.to_vec());
         let flags = KNOWS_REMOTE | remote;

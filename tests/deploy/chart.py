@@ -58,12 +58,37 @@ def faults(rendered, program, work):
             found.append(f"{document['metadata']['name']} selects no pod")
         if document["kind"] == "Service":
             found += [f"no port {port['targetPort']}" for port in document["spec"]["ports"] if port["targetPort"] not in ports]
+        if document["kind"] in ("NetworkPolicy", "PodDisruptionBudget"):
+            spec = document["spec"]
+            wanted = spec.get("podSelector", spec.get("selector"))["matchLabels"]
+            if not any(wanted.items() <= each.items() for each in labels):
+                found.append(f"the {document['kind']} selects no pod")
+            named = [port["port"] for rule in spec.get("ingress", []) for port in rule["ports"]]
+            found += [f"the NetworkPolicy opens no port {port}" for port in named if port not in ports]
+        if document["kind"] == "NetworkPolicy":
+            open_to = {port["port"] for rule in document["spec"]["egress"] for port in rule.get("ports", [])}
+            found += [f"the NetworkPolicy does not let it out to {port}" for port in outside(everything) if port not in open_to]
+        if document["kind"] == "HorizontalPodAutoscaler":
+            target = document["spec"]["scaleTargetRef"]
+            if (target["kind"], target["name"]) not in names:
+                found.append(f"there is no {target} to scale")
+            if any("replicas" in each["spec"] for each in everything if (each["kind"], each["metadata"]["name"]) == (target["kind"], target["name"])):
+                found.append("the autoscaler and the Deployment both say how many replicas there are")
         if document["kind"] == "ServiceMonitor":
             wanted = document["spec"]["selector"]["matchLabels"]
             services = [each for each in everything if each["kind"] == "Service" and wanted.items() <= each["metadata"]["labels"].items()]
             if len(services) != 1:
                 found.append(f"it scrapes {len(services)} services")
     return found
+
+
+def outside(everything):
+    """Ports that the configuration in these documents connects to, besides the upstreams'."""
+    known = {"redis": 6379, "rediss": 6379, "http": 80, "https": 443}
+    for document in everything:
+        for line in document.get("data", {}).get("config.toml", "").splitlines():
+            if found := re.match(r'(?:url|endpoint) = "(\w+)://[^/"]*?(?::(\d+))?(?:/[^"]*)?"', line):
+                yield int(found.group(2) or known[found.group(1)])
 
 
 def leaves(values, at=()):

@@ -102,7 +102,7 @@ def configuration_faults(program, text, work, spec=None):
     file.write_text(text)
     done = subprocess.run([program, "check", "--config", file], capture_output=True, text=True, timeout=60)
     faults = [] if done.returncode == 0 else [done.stderr.strip()]
-    grace = re.search(r"(?m)^grace = ([\d.]+)", text)
-    if spec and spec["terminationGracePeriodSeconds"] <= float(grace.group(1) if grace else 600):
+    said = {key: float(value) for key, value in re.findall(r"(?m)^(grace|drain_delay) = ([\d.]+)", text)}
+    if spec and spec["terminationGracePeriodSeconds"] <= said.get("grace", 600) + said.get("drain_delay", 0):
         faults.append("the pod is killed before its grace is over")
     return faults

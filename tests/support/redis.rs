@@ -5,6 +5,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use super::secure::Identity;
+
 pub struct Redis {
     child: Child,
     pub address: SocketAddr,
@@ -17,12 +19,40 @@ impl Redis {
         Redis::at(super::nobody())
     }
 
+    /// The same, that speaks TLS alone, with this identity.
+    pub fn secure(identity: &Identity) -> Option<Redis> {
+        let address = super::nobody();
+        let [certificate, key] = [&identity.certificate, &identity.key].map(|file| file.to_str().unwrap());
+        let port = address.port().to_string();
+        Redis::with(
+            address,
+            &[
+                "--port",
+                "0",
+                "--tls-port",
+                &port,
+                "--tls-cert-file",
+                certificate,
+                "--tls-key-file",
+                key,
+                "--tls-ca-cert-file",
+                certificate,
+                "--tls-auth-clients",
+                "no",
+            ],
+        )
+    }
+
     /// Starts it, and waits until it takes connections.
     pub fn at(address: SocketAddr) -> Option<Redis> {
+        Redis::with(address, &["--port", &address.port().to_string()])
+    }
+
+    fn with(address: SocketAddr, arguments: &[&str]) -> Option<Redis> {
         let folder = tempfile::tempdir().unwrap();
         for program in ["redis-server", "valkey-server"] {
             let mut command = Command::new(program);
-            command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+            command.args(arguments).args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
             command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let Ok(child) = command.spawn() else { continue };
             let mut redis = Redis { child, address, _folder: folder };

@@ -123,7 +123,8 @@ async fn serve(mut stream: TcpStream, connection: usize, all: Arc<Mutex<Vec<Seen
     }
 }
 
-async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> Option<Seen> {
+/// The next request on a connection.
+pub async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> Option<Seen> {
     let (line, headers) = head(stream, buffer).await?;
     let mut seen = Seen { line, headers, body: Vec::new(), connection };
     if seen.header("transfer-encoding").is_some_and(|value| value.contains("chunked")) {

@@ -22,7 +22,7 @@ openai = "file:/run/plimsoll/secret/{{ . }}"
 anthropic = "file:/run/plimsoll/secret/{{ . }}"
 {{- end }}
 {{- end }}
-{{- if or .Values.secret.tokens .Values.secret.adminToken }}
+{{- if or .Values.secret.tokens .Values.secret.adminToken .Values.access.knobs }}
 
 [access]
 {{- with .Values.secret.tokens }}
@@ -31,8 +31,9 @@ tokens = "file:/run/plimsoll/secret/{{ . }}"
 {{- with .Values.secret.adminToken }}
 admin_token = "file:/run/plimsoll/secret/{{ . }}"
 {{- end }}
+{{- include "plimsoll.knobs" .Values.access.knobs }}
 {{- end }}
-{{- if ne .Values.ledger.store "memory" }}
+{{- if or (ne .Values.ledger.store "memory") .Values.ledger.secretKey .Values.ledger.knobs }}
 
 [ledger]
 store = {{ .Values.ledger.store | quote }}
@@ -45,16 +46,27 @@ url = {{ required "ledger.url says where Redis is" .Values.ledger.url | quote }}
 {{- with .Values.ledger.secretKey }}
 secret = "file:/run/plimsoll/secret/{{ . }}"
 {{- end }}
+{{- include "plimsoll.knobs" .Values.ledger.knobs }}
 {{- end }}
 {{- if .Values.traces.endpoint }}
 
 [traces]
 endpoint = {{ .Values.traces.endpoint | quote }}
+{{- if not .Values.traces.knobs.service }}
 service = {{ include "plimsoll.fullname" . | quote }}
+{{- end }}
 sample = {{ printf "%.6f" (float64 .Values.traces.sample) }}
 {{- with .Values.traces.secretKey }}
 headers = "file:/run/plimsoll/secret/{{ . }}"
 {{- end }}
+{{- include "plimsoll.knobs" .Values.traces.knobs }}
+{{- end }}
+{{- end -}}
+
+{{/* Keys of a table. Helm reads every number as a fraction; whole ones are written whole, which TOML tells apart. */}}
+{{- define "plimsoll.knobs" -}}
+{{- range $key, $value := . }}
+{{ $key }} = {{ if kindIs "float64" $value }}{{ if eq $value (floor $value) }}{{ int64 $value }}{{ else }}{{ $value }}{{ end }}{{ else }}{{ toJson $value }}{{ end }}
 {{- end }}
 {{- end -}}
 

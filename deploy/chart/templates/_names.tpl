@@ -26,6 +26,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{/* The port of a URL, or what its scheme is known by. */}}
+{{- define "plimsoll.port" -}}
+{{- $url := urlParse . -}}
+{{- $known := dict "redis" "6379" "rediss" "6379" "http" "80" "https" "443" -}}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (get $known $url.scheme) -}}
+{{- end -}}
+
 {{- define "plimsoll.scheme" -}}
 {{- if .Values.tls.secretName }}https{{ else }}http{{ end -}}
 {{- end -}}

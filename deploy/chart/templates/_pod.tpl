@@ -113,10 +113,12 @@ labels:
   {{- with .Values.podLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with .Values.podAnnotations }}
 annotations:
+  # What a running process cannot take over changes the pod; everything else is reloaded where it runs.
+  plimsoll/ledger: {{ toJson .Values.ledger | sha256sum | trunc 16 | quote }}
+  {{- with .Values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- end }}
 {{- end -}}
 
 {{- define "plimsoll.placement" -}}

@@ -13,10 +13,8 @@ pub struct Summarize {
     pub upstream: String,
     /// The API of `upstream`, by [`crate::wire::Format`]'s names; empty: that of the request.
     pub format: String,
-    /// The environment variable that holds the credential for `upstream`.
-    pub key_env: String,
-    /// The file that holds it.
-    pub key_file: String,
+    /// The name of the secret that is the credential for `upstream`: `file:/path` or `env:NAME`.
+    pub key: String,
     /// The summary model's window in tokens; 0: by its name, or else the request's.
     pub window: u64,
     /// A built-in template, or a file of that name.
@@ -77,8 +75,7 @@ impl Default for Summarize {
             model: String::new(),
             upstream: String::new(),
             format: String::new(),
-            key_env: String::new(),
-            key_file: String::new(),
+            key: String::new(),
             window: 0,
             template: "headings".into(),
             instructions: String::new(),

@@ -12,7 +12,7 @@ use http::{
 use super::{Caller, Summarizer, lock};
 use crate::{
     compact::summary::{Content, Failure, Summarize, SummaryRequest},
-    config::Base,
+    config::{Base, secret},
     proxy::{
         encoding::{self, Inflate},
         headers::Rewrite,
@@ -122,11 +122,8 @@ fn cap(format: Format, base: &Base) -> &'static str {
 
 /// Headers with a credential of our own; nothing where it is set but cannot be had.
 async fn own_headers(knobs: &Summarize, format: Format) -> Option<HeaderMap> {
-    let key = match (knobs.key_env.as_str(), knobs.key_file.as_str()) {
-        ("", "") => None,
-        (name, "") => Some(std::env::var(name).ok()?),
-        (_, file) => Some(tokio::fs::read_to_string(file).await.ok()?),
-    };
+    let named = knobs.key.clone();
+    let key = tokio::task::spawn_blocking(move || secret::read("", &named)).await.ok()?.ok()?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -136,8 +133,8 @@ async fn own_headers(knobs: &Summarize, format: Format) -> Option<HeaderMap> {
     }
     if let Some(key) = key {
         let (name, value) = match format {
-            Format::Messages => (HeaderName::from_static("x-api-key"), key.trim().to_owned()),
-            _ => (AUTHORIZATION, format!("Bearer {}", key.trim())),
+            Format::Messages => (HeaderName::from_static("x-api-key"), key),
+            _ => (AUTHORIZATION, format!("Bearer {key}")),
         };
         let mut value = HeaderValue::try_from(value).ok()?;
         value.set_sensitive(true);

@@ -1,7 +1,10 @@
 //! What spans say. The names are OpenTelemetry's where it has one: for generative AI, for HTTP. No text of a message and no credential is among them.
 
 use super::otlp::{AnyValue, KeyValue, ListValue, Value};
-use crate::{proxy::events::Line, wire::usage::Usage};
+use crate::{
+    proxy::{error::Error, events::Line},
+    wire::usage::Usage,
+};
 
 /// The longest text of an attribute, in bytes: agents make up the names of models.
 const LONGEST: usize = 256;
@@ -51,6 +54,18 @@ pub fn usage(usage: Usage) -> impl Iterator<Item = KeyValue> {
         ("gen_ai.usage.output_tokens", usage.output),
     ];
     counts.into_iter().filter_map(|(key, tokens)| Some(number(key, tokens?)))
+}
+
+/// What the span of a request says that was refused before it was known where it would go.
+pub fn refused(method: &str, path: &str, format: &str, error: &Error) -> Attributes {
+    vec![
+        text("http.request.method", method),
+        text("url.path", path),
+        number("http.response.status_code", error.status().as_u16().into()),
+        text("error.type", error.name()),
+        text("plimsoll.format", format),
+        text("plimsoll.end", error.name()),
+    ]
 }
 
 /// The name of an exchange's span, what it says, and whether it went wrong.

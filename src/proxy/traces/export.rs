@@ -72,7 +72,7 @@ impl Exporter {
         let secret = secret::read("traces.headers", &config.traces.headers)?;
         let headers = headers(secret.as_deref().unwrap_or_default())?;
         let pool = Pool::new(base, connection(config)).map(Arc::new);
-        let pool = pool.map_err(|error| Problem { key: "traces.endpoint".into(), ..error })?;
+        let pool = pool.map_err(|error| Problem { key: blamed(config, &error.key).into(), ..error })?;
         let (queue, spans) = mpsc::channel(QUEUE);
         let collector = Collector { pool: pool.clone(), target, headers, resource: resource(config), metrics: metrics.clone() };
         tokio::spawn(collector.run(spans));
@@ -108,10 +108,23 @@ fn base(config: &Config) -> Result<Base, Problem> {
     Base::parse(&config.traces.endpoint).map_err(|accepted| Problem { file: None, key: "traces.endpoint".into(), what: problem(accepted) })
 }
 
+/// The knob of ours behind that of a connection.
+fn blamed<'a>(config: &Config, key: &'a str) -> &'a str {
+    match key {
+        "connection.ca_file" if !config.traces.ca_file.is_empty() => "traces.ca_file",
+        key if key.starts_with("connection") => key,
+        _ => "traces.endpoint",
+    }
+}
+
 fn connection(config: &Config) -> Connection {
     // That providers speak HTTP/2 without TLS says nothing of the collector.
     let http2 = if config.connection.http2 == Http2::Always { Http2::Auto } else { config.connection.http2 };
-    Connection { http2, ..config.connection.clone() }
+    let mut connection = Connection { http2, ..config.connection.clone() };
+    if !config.traces.ca_file.is_empty() {
+        connection.ca_file.clone_from(&config.traces.ca_file);
+    }
+    connection
 }
 
 /// `name=value`, with escapes in the value, as OpenTelemetry writes a list of headers in a variable.
