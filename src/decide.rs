@@ -231,7 +231,7 @@ impl Decider {
         if call.steer != Steer::Now && cannot_be_due(request, &limits) {
             return pass(report, None);
         }
-        self.decide(call, &Measured::of(request, scale, &self.memo), limits, report)
+        self.decide(call, &Measured::of(&request.fingerprinted(), scale, &self.memo), limits, report)
     }
 
     fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
@@ -388,7 +388,7 @@ impl Unreadable {
 
 /// Names whoever counts: an upstream and a model.
 fn provider(call: &Call) -> String {
-    format!("{}\n{}", call.upstream, call.request.model())
+    [&*call.upstream, "\n", call.request.model()].concat()
 }
 
 /// Whether bytes alone show that no gate can be due.

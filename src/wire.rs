@@ -31,6 +31,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 use known::{Element, Reading};
 use reader::Reader;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// A body with the places of its parts.
@@ -52,6 +53,7 @@ pub struct Request {
     pub rest: Vec<(Span, Span)>,
     /// Why this request is none of ours, where it is not.
     pub apart: Option<Apart>,
+    /// Empty where nobody has asked for them.
     prefixes: Vec<Fingerprint>,
 }
 
@@ -113,7 +115,8 @@ impl Request {
         Request::read_after(format, body, None)
     }
 
-    /// The same, with what is known of earlier bodies of an owner, who is one tenant at one place.
+    /// The same, with what is known of earlier bodies of an owner, who is one tenant at one place. Of a body too short to be known, which is most often
+    /// too short for anything to be due, messages are not fingerprinted: see [`Request::fingerprinted`].
     pub fn read_after(format: Format, body: Bytes, known: Option<(&Known, Fingerprint)>) -> Result<Request, Unreadable> {
         let text = ByteString::try_from(body).map_err(|_| Unreadable::NotUtf8)?;
         let mut request = Request {
@@ -126,9 +129,12 @@ impl Request {
             thinking: None,
             rest: Vec::with_capacity(8),
             apart: None,
-            prefixes: vec![Fingerprint::default()],
+            prefixes: Vec::new(),
             text: text.clone(),
         };
+        let is_short = text.len() < known::WORTH;
+        let fingerprints = known.is_none() || !is_short;
+        let known = known.filter(|_| !is_short);
         let mut members = Vec::with_capacity(8);
         let (mut ambiguous, mut apart) = (false, None);
         let start = json::space(text.as_bytes(), 0);
@@ -138,7 +144,7 @@ impl Request {
                 members.push((key, Span::new(at, end)));
                 return Some(end);
             }
-            let mut reader = Reader::new(&text);
+            let mut reader = Reader::new(&text, fingerprints);
             let end = read_list(&mut reader, format, at, known)?;
             (ambiguous, apart) = (ambiguous | reader.ambiguous, reader.apart);
             (request.conversation, request.prefixes) = (reader.conversation, reader.prefixes);
@@ -176,6 +182,15 @@ impl Request {
 
     pub fn model(&self) -> &str {
         self.model.of(&self.text)
+    }
+
+    /// This request with the fingerprints of its messages and prefixes.
+    pub fn fingerprinted(&self) -> Cow<'_, Request> {
+        if !self.prefixes.is_empty() || self.list.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        // What was read once can be read again.
+        Request::read(self.format, self.bytes().clone()).map_or(Cow::Borrowed(self), Cow::Owned)
     }
 
     /// The fingerprints of all prefixes: entry `n` is that of the first `n` messages.
@@ -255,7 +270,6 @@ impl Request {
 /// Reads the list of messages at `at`, and says where it ends.
 fn read_list(reader: &mut Reader, format: Format, list: usize, known: Option<(&Known, Fingerprint)>) -> Option<usize> {
     let bytes = reader.text.as_bytes();
-    let known = known.filter(|_| bytes.len() >= known::WORTH);
     let mut key = None;
     let mut elements: Vec<Element> = Vec::new();
     let mut at = json::space(bytes, list + 1);

@@ -43,7 +43,7 @@ pub fn model(name: &str, host: &str) -> Option<Model> {
     const MOST: usize = 1024;
     const LONGEST: usize = 256;
     static LATELY: LazyLock<RwLock<HashMap<String, Option<Model>>>> = LazyLock::new(RwLock::default);
-    let key = format!("{host}\n{name}");
+    let key = [host, "\n", name].concat();
     if key.len() > LONGEST {
         return look_up(name, host);
     }

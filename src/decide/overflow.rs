@@ -28,7 +28,8 @@ impl Decider {
         if call.policy.mode != Mode::On || call.steer == Steer::Off || call.request.apart.is_some() {
             return None;
         }
-        let measured = Measured::of(&call.request, Scale::of(&call.request, &call.upstream), &self.memo);
+        let request = call.request.fingerprinted();
+        let measured = Measured::of(&request, Scale::of(&request, &call.upstream), &self.memo);
         let sizes = self.sizes(call, &measured, sent, refusal)?;
         if refusal.teaches() {
             self.learn_window(provider(call), refusal.limit.unwrap_or(u64::MAX));

@@ -68,6 +68,7 @@ impl Decider {
         if cannot_be_due(request, &Limits { preflight: Some(line), ..limits }) {
             return None;
         }
+        let request = &request.fingerprinted();
         let measured = Measured::of(request, scale, &self.memo);
         let Measured { prefixes, scale, rest, .. } = &measured;
         let weigh = |message: usize| self.weigh(&measured, message);

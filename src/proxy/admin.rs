@@ -2,7 +2,7 @@
 //!
 //! Health and metrics are for everybody who reaches the address. The rest needs the admin token, or where there is none, a loopback address.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration, time::UNIX_EPOCH};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, sync::atomic::Ordering, time::Duration, time::UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
@@ -66,6 +66,7 @@ struct Desk {
 
 impl Desk {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        self.settle().await;
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let (status, kind, text) = match request.uri().path() {
             "/healthz" => (StatusCode::OK, TEXT, "ok\n".into()),
@@ -91,6 +92,18 @@ impl Desk {
         // A page in somebody's browser reaches loopback addresses too, and says that it is one.
         let from_a_page = ["origin", "sec-fetch-site"].iter().any(|name| request.headers().contains_key(*name));
         self.live.load().proxy.access.admits_admin(request.headers()).unwrap_or(self.loopback && !from_a_page)
+    }
+
+    /// Waits until what agents know to be over has been counted: that is put off until they have their answers.
+    async fn settle(&self) {
+        const MOST: usize = 1000;
+        let metrics = self.live.load().proxy.metrics.clone();
+        for _ in 0..MOST {
+            if metrics.unsettled.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     fn metrics(&self) -> String {

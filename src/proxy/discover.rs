@@ -111,7 +111,7 @@ impl Inquiry<'_> {
             return Found::Window(None);
         }
         let base = &self.pool.base;
-        let key = (base.to_string(), model.to_owned());
+        let key = (self.pool.name.clone(), model.to_owned());
         let now = Instant::now();
         if let Some(done) = self.windows.claim(&key, now) {
             let (windows, pool, key, headers) = (self.windows.clone(), self.pool.clone(), key.clone(), credentials(self.headers));

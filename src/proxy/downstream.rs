@@ -17,6 +17,8 @@ use bytes::Bytes;
 use http::{Response, StatusCode, response::Parts};
 use http_body::{Body, Frame};
 
+use super::events::Line;
+
 /// Ends an answer so that the agent sees it break.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken;
@@ -33,6 +35,7 @@ struct Slot {
     head: Option<Parts>,
     began: bool,
     frame: Option<Frame<Bytes>>,
+    line: Option<Line>,
 }
 
 impl Down {
@@ -61,6 +64,11 @@ impl Down {
             Poll::Ready(())
         })
         .await;
+    }
+
+    /// Leaves the line to be written when the agent has its answer.
+    pub fn finish(&self, line: Line) {
+        self.slot().line = Some(line.later());
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
@@ -108,6 +116,13 @@ impl Future for Answering {
 pub struct Answer {
     run: State,
     down: Down,
+}
+
+impl Answer {
+    /// What is left to be dropped when all has been written.
+    pub fn line(&self) -> Option<Line> {
+        self.down.slot().line.take()
+    }
 }
 
 enum State {

@@ -1,7 +1,7 @@
 //! The one line that is logged for each exchange. It holds numbers, names and sizes, never a credential or a word of a message.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::wire::usage::Usage;
 
-/// Filled in as the exchange goes on, written when it is dropped, which also happens when the agent leaves.
+/// Filled in as the exchange goes on, counted and written when it is dropped, which also happens when the agent leaves.
 pub struct Line {
     metrics: Arc<Metrics>,
     started: Instant,
@@ -50,6 +50,8 @@ pub struct Line {
     pub usage: Option<Usage>,
     /// How it ended.
     pub end: &'static str,
+    /// The agent may have its answer before this is written.
+    is_later: bool,
 }
 
 impl Line {
@@ -77,7 +79,15 @@ impl Line {
             overflow: None,
             usage: None,
             end: "agent_gone",
+            is_later: false,
         }
+    }
+
+    /// To be dropped when the agent has its answer.
+    pub fn later(mut self) -> Line {
+        self.is_later = true;
+        self.metrics.unsettled.fetch_add(1, Ordering::Relaxed);
+        self
     }
 
     /// The head of the answer is there.
@@ -128,6 +138,9 @@ impl Drop for Line {
             trace = self.trace.as_deref(),
             "exchange"
         );
+        if self.is_later {
+            self.metrics.unsettled.fetch_sub(1, Ordering::Release);
+        }
     }
 }
 

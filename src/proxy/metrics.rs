@@ -7,7 +7,7 @@ mod labels;
 mod process;
 
 use std::{
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -29,6 +29,8 @@ macro_rules! metrics {
     ($($help:literal $field:ident: $kind:ident = $name:literal [$($label:literal),*];)*) => {
         pub struct Metrics {
             registry: Registry,
+            /// Exchanges that agents may know to be over, and that are not counted yet.
+            pub unsettled: AtomicUsize,
             $(pub $field: $kind,)*
         }
 
@@ -44,7 +46,7 @@ macro_rules! metrics {
                     let (name, help) = ($name.trim_end_matches("_total"), $help.trim_end_matches('.'));
                     registry.register(name, help, $field.family.clone());
                 )*
-                let metrics = Metrics { registry, $($field,)* };
+                let metrics = Metrics { registry, unsettled: AtomicUsize::new(0), $($field,)* };
                 metrics.begin();
                 metrics
             }

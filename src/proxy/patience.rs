@@ -1,4 +1,4 @@
-//! How long the head of a request may take, on HTTP/1.
+//! What lies between two requests on HTTP/1: how long the head of the next may take, and what is put off until an answer has been written.
 //!
 //! Hyper's own timer for heads also runs between two requests, where agents may be silent for long. So the socket notes when the first byte of a
 //! head comes, the service when the head is whole, and the connection is cut where too long lies between.
@@ -6,21 +6,32 @@
 use std::{
     future::Future,
     io::{self, IoSlice},
+    mem,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep},
 };
 
+use super::{downstream::Answer, events::Line};
+
 /// What a connection knows of the head that is coming in.
 #[derive(Clone, Default)]
-pub struct Head(Arc<Mutex<State>>);
+pub struct Head(Arc<Mutex<Between>>);
+
+#[derive(Default)]
+struct Between {
+    state: State,
+    /// Of exchanges whose answers are being written.
+    lines: Vec<Line>,
+}
 
 #[derive(Default)]
 enum State {
@@ -33,32 +44,40 @@ enum State {
 }
 
 impl Head {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn between(&self) -> MutexGuard<'_, Between> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The head is whole.
     pub fn is_whole(&self) {
-        *self.state() = State::Answering;
+        self.between().state = State::Answering;
     }
 
     /// The answer is given: the next head may come.
-    fn answered(&self) {
-        *self.state() = State::Quiet;
+    fn answered(&self, line: Option<Line>) {
+        let mut between = self.between();
+        between.state = State::Quiet;
+        between.lines.extend(line);
     }
 
     fn read(&self, bytes: &[u8]) {
-        let mut state = self.state();
-        if matches!(*state, State::Quiet) && !bytes.is_empty() {
-            *state = if bytes.starts_with(b"PRI ") { State::Answering } else { State::Coming(Instant::now()) };
+        let mut between = self.between();
+        if matches!(between.state, State::Quiet) && !bytes.is_empty() {
+            between.state = if bytes.starts_with(b"PRI ") { State::Answering } else { State::Coming(Instant::now()) };
         }
     }
 
     fn since(&self) -> Option<Instant> {
-        match *self.state() {
+        match self.between().state {
             State::Coming(since) => Some(since),
             _ => None,
         }
+    }
+
+    /// Drops what was put off: what could be written to the agent has been written.
+    fn settle(&self) {
+        let lines = mem::take(&mut self.between().lines);
+        drop(lines);
     }
 }
 
@@ -80,7 +99,9 @@ impl<C: Future> Future for Patient<C> {
     type Output = Option<C::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(end) = self.connection.as_mut().poll(cx) {
+        let polled = self.connection.as_mut().poll(cx);
+        self.head.settle();
+        if let Poll::Ready(end) = polled {
             return Poll::Ready(Some(end));
         }
         // Most heads come in one piece, and no timer is ever set.
@@ -134,23 +155,23 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 }
 
 /// An answer, behind whose end the next head may come.
-pub struct Ending<B> {
-    body: B,
+pub struct Ending {
+    body: Answer,
     head: Option<Head>,
 }
 
-impl<B> Ending<B> {
+impl Ending {
     /// Without a head, of HTTP/2, nothing waits for the end.
-    pub fn new(body: B, head: Option<Head>) -> Self {
+    pub fn new(body: Answer, head: Option<Head>) -> Self {
         Ending { body, head }
     }
 }
 
-impl<B: Body + Unpin> Body for Ending<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl Body for Ending {
+    type Data = Bytes;
+    type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
     fn is_end_stream(&self) -> bool {
@@ -161,10 +182,10 @@ impl<B: Body + Unpin> Body for Ending<B> {
     }
 }
 
-impl<B> Drop for Ending<B> {
+impl Drop for Ending {
     fn drop(&mut self) {
         if let Some(head) = &self.head {
-            head.answered();
+            head.answered(self.body.line());
         }
     }
 }

@@ -38,7 +38,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::either::Either;
 use tower_service::Service;
 
-use super::{error::Error, payload::Payload, tls};
+use super::{error::Error, payload::Payload, repoll::quietly, tls};
 use crate::config::{Base, Connection, Http2, Problem};
 
 type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
@@ -50,6 +50,8 @@ const OTHERS_TURN: Duration = Duration::from_millis(100);
 
 pub struct Pool {
     pub base: Base,
+    /// It, written out.
+    pub name: String,
     pub settings: Connection,
     /// The value of `Host`.
     pub host: HeaderValue,
@@ -125,6 +127,7 @@ impl Pool {
             tls,
             files: files(&settings),
             settings,
+            name: base.to_string(),
             base,
             idle: Mutex::default(),
             shared: Mutex::default(),
@@ -260,7 +263,8 @@ impl Link {
 
     async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
         self.heard_before = self.heard.load(Ordering::Relaxed);
-        let mut answer = pin!(self.sender.send_request(request));
+        // Whoever had the connection last would be woken; it is polled here.
+        let mut answer = pin!(quietly(|| self.sender.send_request(request)));
         let connection = &mut self.connection;
         poll_fn(|cx| {
             let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());

@@ -174,6 +174,8 @@ impl Reply {
             self.line.usage = tap.usage();
             self.learn().await;
         }
+        let Reply { line, down, .. } = self;
+        down.finish(line);
         Ok(())
     }
 

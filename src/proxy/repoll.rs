@@ -4,6 +4,7 @@
 //! that for more work than one thread can do and wakes another thread, several times in each request. Here it costs one more poll.
 
 use std::{
+    cell::Cell,
     future::Future,
     pin::Pin,
     sync::{
@@ -21,6 +22,24 @@ const MOST: usize = 8;
 const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
 const WOKEN: u8 = 2;
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does something that wakes the task which is running, where that polls on in any case. What wakes it from another thread meanwhile is heard.
+pub fn quietly<T>(act: impl FnOnce() -> T) -> T {
+    /// Loud again, also after a panic.
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            QUIET.set(false);
+        }
+    }
+    QUIET.set(true);
+    let _loud = Loud;
+    act()
+}
 
 pub struct Repoll<F> {
     inner: Pin<Box<F>>,
@@ -40,6 +59,9 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        if QUIET.get() {
+            return;
+        }
         // While it runs, it is enough that it will know.
         if self.state.compare_exchange(RUNNING, WOKEN, Ordering::AcqRel, Ordering::Acquire) == Err(WAITING) {
             self.task.wake();
@@ -107,6 +129,26 @@ mod tests {
     fn a_task_that_wakes_itself_runs_again_and_nobody_else_is_woken() {
         assert_eq!(poll(0), (1, 0));
         assert_eq!(poll(3), (4, 0));
+    }
+
+    #[test]
+    fn what_is_done_quietly_wakes_nobody_but_others_are_heard() {
+        let mut runs = 0;
+        let mut task = Repoll::new(poll_fn(|cx| {
+            runs += 1;
+            let waker = cx.waker().clone();
+            quietly(|| {
+                waker.wake_by_ref();
+                if runs == 1 {
+                    // The socket's thread, say.
+                    std::thread::spawn(move || waker.wake()).join().unwrap();
+                }
+            });
+            Poll::<()>::Pending
+        }));
+        assert!(Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(task);
+        assert_eq!(runs, 2);
     }
 
     #[test]

@@ -28,8 +28,7 @@ pub async fn collect(upload: &mut Incoming, cap: u64, idle: Duration) -> Result<
     let mut whole = BytesMut::new();
     loop {
         match timeout(idle, frame(upload)).await.map_err(|_| Error::RequestTimeout)? {
-            None if whole.is_empty() => return Ok(first),
-            None => return Ok(whole.freeze()),
+            None => return Ok(if whole.is_empty() { first } else { whole.freeze() }),
             Some(Err(_)) => return Err(Error::AgentGone),
             Some(Ok(frame)) => {
                 let Ok(data) = frame.into_data() else { continue };
@@ -40,13 +39,17 @@ pub async fn collect(upload: &mut Incoming, cap: u64, idle: Duration) -> Result<
                 // Most requests come in one read and need no copy. The others get room for all of it at once.
                 if first.is_empty() && whole.is_empty() {
                     first = data;
-                    continue;
+                } else {
+                    if whole.is_empty() {
+                        whole.reserve(expected.exact().unwrap_or(2 * so_far).max(so_far) as usize);
+                        whole.extend_from_slice(&std::mem::take(&mut first));
+                    }
+                    whole.extend_from_slice(&data);
                 }
-                if whole.is_empty() {
-                    whole.reserve(expected.exact().unwrap_or(2 * so_far).max(so_far) as usize);
-                    whole.extend_from_slice(&std::mem::take(&mut first));
+                // Who asks for more wakes the connection, though there is none.
+                if upload.is_end_stream() {
+                    return Ok(if whole.is_empty() { first } else { whole.freeze() });
                 }
-                whole.extend_from_slice(&data);
             }
         }
     }

@@ -23,6 +23,7 @@ use super::{
     headers::{self, Rewrite},
     payload::{Again, Payload, Track},
     pool::{Carrier, Pool, seconds},
+    repoll::quietly,
     traces::Onward,
 };
 
@@ -205,15 +206,18 @@ impl AnswerBody {
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<bytes::Bytes>, Cut>>> {
         let frame = match &mut self.carrier {
-            // Nobody but us moves this connection, so its body has something new only after it was polled here and need not wake anybody.
+            // Nobody but us moves this connection, so its body has something new only after it was polled here and need not wake anybody; and who asks
+            // for more need not wake the connection, which is polled next.
             Some(Carrier::One(link)) => {
                 let mut unwoken = Context::from_waker(Waker::noop());
-                let mut frame = Pin::new(&mut self.incoming).poll_frame(&mut unwoken);
-                if frame.is_pending() {
-                    link.poll(cx);
-                    frame = Pin::new(&mut self.incoming).poll_frame(&mut unwoken);
+                let mut poll_frame = || quietly(|| Pin::new(&mut self.incoming).poll_frame(&mut unwoken));
+                match poll_frame() {
+                    Poll::Pending => {
+                        link.poll(cx);
+                        poll_frame()
+                    }
+                    frame => frame,
                 }
-                frame
             }
             _ => Pin::new(&mut self.incoming).poll_frame(cx),
         };

@@ -8,7 +8,7 @@ use crate::conversation::{Conversation, Fingerprint, Hasher, Span};
 use std::collections::{HashMap, hash_map::RandomState};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use twox_hash::XxHash3_128;
 
 /// Shorter bodies are read faster than they are looked up.
 pub const WORTH: usize = 16 << 10;
@@ -80,7 +80,7 @@ impl Known {
     }
 
     pub fn hash(&self, bytes: &[u8]) -> u128 {
-        xxh3_128_with_seed(bytes, self.seed)
+        XxHash3_128::oneshot_with_seed(self.seed, bytes)
     }
 }
 
@@ -182,6 +182,17 @@ mod tests {
             prop_assert_eq!(again(&first), read(&first));
             prop_assert_eq!(again(&second), read(&second));
         }
+    }
+
+    #[test]
+    fn a_short_body_is_fingerprinted_when_somebody_asks() {
+        let known = Known::new(1 << 20);
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}).to_string();
+        let short = Request::read_after(Format::Chat, body.clone().into(), Some((&known, Fingerprint::default()))).unwrap();
+        assert!(short.prefixes().is_empty());
+        let whole = Request::read(Format::Chat, body.into()).unwrap();
+        assert_eq!(format!("{:?}", short.fingerprinted()), format!("{whole:?}"));
+        assert_eq!(whole.prefixes().len(), 3);
     }
 
     #[test]

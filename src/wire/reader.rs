@@ -15,7 +15,7 @@ pub struct Reader<'a> {
     pub ambiguous: bool,
     /// An element that makes the whole request none of ours.
     pub apart: Option<Apart>,
-    /// The fingerprints of all prefixes, that of none first.
+    /// The fingerprints of all prefixes, that of none first. Empty where none are wanted.
     pub prefixes: Vec<Fingerprint>,
     /// The element that is being read.
     pub tape: Tape,
@@ -32,13 +32,13 @@ pub struct Draft {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(text: &'a str) -> Self {
+    pub fn new(text: &'a str, fingerprints: bool) -> Self {
         Self {
             text,
             conversation: Conversation::default(),
             ambiguous: false,
             apart: None,
-            prefixes: vec![Fingerprint::default()],
+            prefixes: if fingerprints { vec![Fingerprint::default()] } else { Vec::new() },
             tape: Tape::default(),
             hasher: Hasher::default(),
         }
@@ -61,17 +61,18 @@ impl<'a> Reader<'a> {
     /// Closes the message; `members` are those of its element.
     pub fn message(&mut self, draft: Draft, members: &Members) {
         self.ambiguous |= is_ambiguous(self.text, members);
-        let fingerprint = {
+        let mut own = Fingerprint::default();
+        if let Some(before) = self.prefixes.last() {
             fingerprint(&mut self.hasher, self.text, &self.tape, members);
-            self.hasher.finish()
-        };
-        self.prefixes.push(self.prefixes[self.prefixes.len() - 1].then(fingerprint));
+            own = self.hasher.finish();
+            self.prefixes.push(before.then(own));
+        }
         self.conversation.messages.push(Message {
             span: draft.span,
             role: draft.role,
             content: draft.content,
             blocks: draft.first_block..self.conversation.blocks.len() as u32,
-            fingerprint,
+            fingerprint: own,
             pinned: draft.pinned,
         });
     }

@@ -1,7 +1,7 @@
 //! What Plimsoll costs on the way of a request, beside nginx, haproxy and the least that hyper can do: `cargo bench --bench proxy`.
 //!
-//! A provider, a load generator and the proxies run on this machine. Requests go to all of them in turn, so that a busy machine slows all
-//! alike, and figures are compared within one run only: what a proxy adds is its median less that of asking the provider directly.
+//! A provider, a load generator and the proxies run on this machine. Requests go to all of them in turn, some in a row, so that a busy machine
+//! slows all alike, and figures are compared within one run only: what a proxy adds is its median less that of asking the provider directly.
 //!
 //! `cargo bench --bench proxy -- sse memory` runs only what is named; `--quick` a tenth of it all. Where neighbours are loud,
 //! `chrt -r 5 cargo bench --bench proxy` lets the run go before them. `cargo test --bench proxy -- instructions` counts instead, and compares

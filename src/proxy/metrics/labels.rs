@@ -1,6 +1,9 @@
 //! A metric with its labels, addressed by their values in order.
 
-use std::{borrow::Cow, sync::atomic::AtomicU64};
+use std::{
+    borrow::Cow,
+    sync::{PoisonError, RwLock, atomic::AtomicU64},
+};
 
 use prometheus_client::{
     encoding::{EncodeLabelKey, EncodeLabelSet, EncodeLabelValue, LabelSetEncoder},
@@ -14,6 +17,8 @@ use prometheus_client::{
 
 /// No metric has more.
 const MOST: usize = 4;
+/// So many of a kind are found without hashing.
+const MOST_NEAR: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Labels {
@@ -27,6 +32,10 @@ impl Labels {
         let mut own = [const { Cow::Borrowed("") }; MOST];
         own.iter_mut().zip(values).for_each(|(own, value)| *own = Cow::Borrowed(value));
         Labels { names, values: own }
+    }
+
+    fn are(&self, values: &[&str]) -> bool {
+        self.values.iter().zip(values).all(|(own, value)| own == value)
     }
 }
 
@@ -50,18 +59,33 @@ macro_rules! kind {
         pub struct $name {
             names: &'static [&'static str],
             pub family: Family<Labels, $metric, fn() -> $metric>,
+            /// Those that came first. An exchange asks for a dozen, and looking through a few is faster than hashing all these words.
+            near: RwLock<Vec<(Labels, $metric)>>,
         }
 
         impl $name {
             pub const KIND: &'static str = $kind;
 
             pub fn new(names: &'static [&'static str]) -> Self {
-                Self { names, family: Family::new_with_constructor($new) }
+                Self { names, family: Family::new_with_constructor($new), near: RwLock::default() }
             }
 
             /// The one with these values, which stand in the order of the labels.
             pub fn of(&self, values: &[&'static str]) -> $metric {
-                self.family.get_or_create_owned(&Labels::new(self.names, values))
+                self.near(values).unwrap_or_else(|| self.far(Labels::new(self.names, values)))
+            }
+
+            fn near(&self, values: &[&str]) -> Option<$metric> {
+                let near = self.near.read().unwrap_or_else(PoisonError::into_inner);
+                near.iter().find(|(labels, _)| labels.are(values)).map(|(_, metric)| metric.clone())
+            }
+
+            fn far(&self, labels: Labels) -> $metric {
+                let metric = self.family.get_or_create_owned(&labels);
+                if self.near.read().unwrap_or_else(PoisonError::into_inner).len() < MOST_NEAR {
+                    self.near.write().unwrap_or_else(PoisonError::into_inner).push((labels, metric.clone()));
+                }
+                metric
             }
         }
     };
@@ -97,8 +121,10 @@ kind!(Pressure, Histogram, "histogram", || Histogram::new([0.1, 0.2, 0.3, 0.4, 0
 impl Counts {
     /// As `of`, where the first label is a route of the configuration.
     pub fn of_route(&self, route: &str, rest: [&'static str; 3]) -> Counter {
-        let mut labels = Labels::new(self.names, &["", rest[0], rest[1], rest[2]]);
-        labels.values[0] = Cow::Owned(route.to_owned());
-        self.family.get_or_create_owned(&labels)
+        self.near(&[route, rest[0], rest[1], rest[2]]).unwrap_or_else(|| {
+            let mut labels = Labels::new(self.names, &["", rest[0], rest[1], rest[2]]);
+            labels.values[0] = Cow::Owned(route.to_owned());
+            self.far(labels)
+        })
     }
 }
