@@ -102,7 +102,8 @@ mod tests {
     use super::*;
 
     fn check(said: &[(Speaker, &str)], expected: &[(usize, usize)]) {
-        let statements: Vec<Statement> = said.iter().enumerate().map(|(place, (speaker, text))| Statement::said(place, *speaker, *text)).collect();
+        let statements: Vec<Statement> =
+            said.iter().enumerate().map(|(place, (speaker, text))| Statement::said(place, *speaker, *text)).collect();
         assert_eq!(corrections(&statements), expected, "{said:?}");
     }
 
@@ -120,10 +121,10 @@ mod tests {
         ] {
             check(&[(User, old), (Assistant, echo), (User, new)], &[(0, 2)]);
         }
-        check(&[(User, "Give it 37 threads."), (Assistant, "37 threads."), (User, "No, 45."), (Assistant, "45 then."), (User, "Sorry, 50.")], &[
-            (0, 2),
-            (0, 4),
-        ]);
+        check(
+            &[(User, "Give it 37 threads."), (Assistant, "37 threads."), (User, "No, 45."), (Assistant, "45 then."), (User, "Sorry, 50.")],
+            &[(0, 2), (0, 4)],
+        );
     }
 
     #[test]

@@ -204,7 +204,8 @@ fn exception(line: &str) -> bool {
 
 /// Whether a line names a place in a source file.
 pub(crate) fn located(line: &str) -> bool {
-    static PLACE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"[\w./\\-]+\.[A-Za-z]{1,5}(?::\d+|\(\d+[,)])|File "[^"]+", line \d+|\bline \d+"#));
+    static PLACE: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"[\w./\\-]+\.[A-Za-z]{1,5}(?::\d+|\(\d+[,)])|File "[^"]+", line \d+|\bline \d+"#));
     PLACE.is_match(&colourless(cut(line)))
 }
 
@@ -402,14 +403,19 @@ mod tests {
 
     #[test]
     fn what_only_stands_beside_an_error_is_no_part_of_it() {
-        let beside = "src/a/b.py:3:    x = y(z)\n2025-03-22T23:42:22Z DEBUG [merge-6] stone took 5.19s\n| name | state |\ntest a::b ... ok\n";
+        let beside =
+            "src/a/b.py:3:    x = y(z)\n2025-03-22T23:42:22Z DEBUG [merge-6] stone took 5.19s\n| name | state |\ntest a::b ... ok\n";
         let check = |error: &str, main: &str, place: &str| {
             let output = [beside, error, beside].concat();
             let found = excerpt(&output, true).unwrap();
             assert_eq!((found.main, found.location), (main, Some(place)));
             assert!(found.lines.iter().all(|line| error.contains(*line)), "{:?}", found.lines);
         };
-        check("panic: full\n\ngoroutine 17 [running]:\nmain.put(0xc0)\n\t/srv/queue.go:123 +0x1d\nexit status 2\n", "panic: full", "/srv/queue.go:123 +0x1d");
+        check(
+            "panic: full\n\ngoroutine 17 [running]:\nmain.put(0xc0)\n\t/srv/queue.go:123 +0x1d\nexit status 2\n",
+            "panic: full",
+            "/srv/queue.go:123 +0x1d",
+        );
         check("RangeError: full\n    at put (/srv/queue.js:21:11)\n", "RangeError: full", "at put (/srv/queue.js:21:11)");
         let ruby = "/srv/queue.rb:339:in `put': full after 5 (FullError)";
         check(&format!("{ruby}\n\tfrom /srv/main.rb:12:in `<main>'\n"), ruby, ruby);
@@ -418,9 +424,14 @@ mod tests {
     #[test]
     fn a_cause_is_told_with_what_it_led_to() {
         let frames = "\tat a.B.c(B.java:3)\n".repeat(20);
-        let output = format!("Exception in thread \"main\" a.FullException: 5 of 5\n{frames}Caused by: java.io.IOException: closed\n\t... 14 more\n");
+        let output = format!(
+            "Exception in thread \"main\" a.FullException: 5 of 5\n{frames}Caused by: java.io.IOException: closed\n\t... 14 more\n"
+        );
         let found = excerpt(&output, false).unwrap();
-        assert_eq!((found.main, found.above), ("Caused by: java.io.IOException: closed", Some("Exception in thread \"main\" a.FullException: 5 of 5")));
+        assert_eq!(
+            (found.main, found.above),
+            ("Caused by: java.io.IOException: closed", Some("Exception in thread \"main\" a.FullException: 5 of 5"))
+        );
     }
 
     #[test]

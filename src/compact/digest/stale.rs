@@ -25,12 +25,7 @@ const REMEMBERED: usize = 8;
 
 impl Stale {
     /// `outdated` pairs each statement that had its value changed with the one that changed it, `corrected` those that stand nevertheless.
-    pub fn of(
-        statements: &[Statement],
-        replaced_by: &[Option<usize>],
-        outdated: &[(usize, usize)],
-        corrected: &[(usize, usize)],
-    ) -> Self {
+    pub fn of(statements: &[Statement], replaced_by: &[Option<usize>], outdated: &[(usize, usize)], corrected: &[(usize, usize)]) -> Self {
         let replaced = outdated.iter().map(|(old, new)| (*old, *new, given_up(&statements[*old].subject, &statements[*new].subject)));
         let mended = corrected.iter().map(|(old, new)| (*old, *new, corrections::outdated(&statements[*old], &statements[*new])));
         let changed: Vec<(usize, usize, Vec<&Value>)> = replaced.chain(mended).collect();
