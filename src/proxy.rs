@@ -47,7 +47,7 @@ use self::{
     admission::Admission,
     decide::{Decide, Decision, Report},
     discover::Windows,
-    downstream::{Answering, Broken, Down},
+    downstream::{Answering, Broken, Down, Run},
     error::Error,
     headers::Rewrite,
     metrics::Metrics,
@@ -137,19 +137,19 @@ impl Proxy {
     /// Begins the exchange that answers `request`.
     pub fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Answering {
         let down = Down::default();
-        let run = Box::pin(exchange(self.clone(), request, down.clone()));
+        let run = Run::new(exchange(self.clone(), request, down.clone()));
         Answering::new(down, run)
     }
 }
 
 /// One exchange, from the head of a request to the end of its answer.
-async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down) -> Result<(), Broken> {
+async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down) -> Result<Option<Run>, Broken> {
     let started = Instant::now();
     let upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let (head, upload) = request.into_parts();
     if head.method == http::Method::CONNECT {
         proxy.metrics.refused(&Error::NoTunnel);
-        return reply::refuse(&down, &Error::NoTunnel, None).await;
+        return reply::refuse(&down, &Error::NoTunnel, None).await.map(|()| None);
     }
     let mut call = match Call::of(head, &proxy.routes, &proxy.access, &proxy.key) {
         Ok(call) => call,
@@ -157,7 +157,7 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
             proxy.metrics.refused(&error);
             // What it brought is read before it is told, or a large body would take the refusal with it.
             tokio::spawn(upload::discard(upload));
-            return reply::refuse(&down, &error, format).await;
+            return reply::refuse(&down, &error, format).await.map(|()| None);
         }
     };
     call.trace = proxy.traces.as_ref().and_then(|traces| traces.begin(&call.headers));
@@ -167,17 +167,17 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
         Ok(place) => reply.place = Some(place),
         Err(error) => {
             reply.unread = Some(upload);
-            return reply.refuse(error).await;
+            return Ok(Some(Run::last(reply.refuse(error))));
         }
     }
-    match upgrade {
-        Some(_) if reply.call.format.is_some() && proxy.websocket == Websocket::Refuse => reply.refuse(Error::UpgradeRefused).await,
-        Some(upgrade) => tunnel::run(upgrade, Payload::stream(upload), reply).await,
+    Ok(Some(match upgrade {
+        Some(_) if reply.call.format.is_some() && proxy.websocket == Websocket::Refuse => Run::last(reply.refuse(Error::UpgradeRefused)),
+        Some(upgrade) => Run::last(tunnel::run(upgrade, Payload::stream(upload), reply)),
         None => match answer(&proxy, upload, &mut reply).await {
-            Ok(answer) => reply.pass(answer).await,
-            Err(error) => reply.refuse(error).await,
+            Ok(answer) => Run::last(reply.pass(answer)),
+            Err(error) => Run::last(reply.refuse(error)),
         },
-    }
+    }))
 }
 
 /// The answer that the agent gets: upstream's to what it asked, or to less of it.

@@ -14,6 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::TryFutureExt;
 use http::{Response, StatusCode, response::Parts};
 use http_body::{Body, Frame};
 
@@ -23,8 +24,31 @@ use super::events::Line;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken;
 
-/// One exchange, from request to the end of its answer.
-pub type Run = Pin<Box<dyn Future<Output = Result<(), Broken>> + Send>>;
+/// One exchange, from request to the end of its answer, or to where it goes on as another future: an answer streams for minutes, and what it takes to get
+/// one is several times as large as what it takes to pass it on.
+pub struct Run(Pin<Box<dyn Future<Output = Result<Option<Run>, Broken>> + Send>>);
+
+impl Run {
+    pub fn new(exchange: impl Future<Output = Result<Option<Run>, Broken>> + Send + 'static) -> Run {
+        Run(Box::pin(exchange))
+    }
+
+    /// Goes on to the end.
+    pub fn last(exchange: impl Future<Output = Result<(), Broken>> + Send + 'static) -> Run {
+        // A future that awaits another one holds it twice.
+        Run::new(exchange.map_ok(|()| None))
+    }
+
+    /// Runs on, as whatever it has become.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        loop {
+            match self.0.as_mut().poll(cx) {
+                Poll::Ready(Ok(Some(next))) => *self = next,
+                polled => return polled.map_ok(|_| ()),
+            }
+        }
+    }
+}
 
 /// Where an exchange puts its answer.
 #[derive(Clone, Default)]
@@ -93,12 +117,12 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = match &mut self.run {
-            Some(run) => run.as_mut().poll(cx).map(|end| end.is_ok()),
+            Some(run) => run.poll(cx).map(|end| end.is_ok()),
             None => Poll::Ready(true),
         };
         let head = self.down.slot().head.take();
         let (head, run) = match (head, ended) {
-            (Some(head), Poll::Pending) => (head, State::Running(self.run.take().unwrap_or_else(|| Box::pin(async { Ok(()) })))),
+            (Some(head), Poll::Pending) => (head, self.run.take().map_or(State::Ended, State::Running)),
             (Some(head), Poll::Ready(true)) => (head, State::Ended),
             (Some(head), Poll::Ready(false)) => (head, State::Breaking { flushed: false }),
             (None, Poll::Pending) => return Poll::Pending,
@@ -141,7 +165,7 @@ impl Body for Answer {
                 return Poll::Ready(Some(Ok(frame)));
             }
             match &mut self.run {
-                State::Running(run) => match run.as_mut().poll(cx) {
+                State::Running(run) => match run.poll(cx) {
                     Poll::Ready(Ok(())) => self.run = State::Ended,
                     Poll::Ready(Err(Broken)) => self.run = State::Breaking { flushed: false },
                     Poll::Pending if self.down.slot().frame.is_some() => {}
