@@ -105,6 +105,7 @@ fn ladder(mut view: View, goal: &Goal, knobs: &Knobs) -> Outcome {
     let rest = view.rest();
     let zones = Zones::of(&view, goal, knobs);
     let mut rungs = Vec::new();
+    fold::set_notes_aside(&mut view, goal, knobs);
     for rung in &knobs.plan {
         if *rung == Rung::Summarize && !knobs.summarize.is_on() {
             continue;
@@ -129,6 +130,7 @@ fn ladder(mut view: View, goal: &Goal, knobs: &Knobs) -> Outcome {
             rungs.push(*rung);
         }
     }
+    fold::carry_notes(&mut view, &zones, goal, knobs);
     let load = Load { tokens: view.tokens() - rest, bytes: view.bytes(), media: view.media(), messages: view.kept() };
     let (cleared, slack, summarized, records) = (view.cleared(), view.slack(), view.summarized, view.records);
     let edits = if goal.draft { Vec::new() } else { view.into_edits() };

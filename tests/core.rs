@@ -4,9 +4,10 @@ mod support;
 
 use bytes::Bytes;
 use plimsoll::budget::{Window, load::Scale};
+use plimsoll::compact::summary::Summary;
 use plimsoll::compact::{Knobs, Rung, schedule::Course, schedule::Forgetful};
 use plimsoll::conversation::{Fingerprint, Role};
-use plimsoll::decide::{Call, Decider, Decision, Mode, Policy, Report, Rewrite, Steer};
+use plimsoll::decide::{Call, Decider, Decision, Mode, Need, Policy, Report, Rewrite, Steer};
 use plimsoll::wire::{Format, Request, check};
 use proptest::prelude::*;
 use serde_json::json;
@@ -121,6 +122,26 @@ proptest! {
         let again = Call { request: Request::read(format, sent.clone()).unwrap(), ..call.clone() };
         let (twice, _) = send(&decider(), &again);
         prop_assert_eq!(sent, twice);
+    }
+
+    /// Where epochs begin and how far they reach does not depend on whether a model's summary stands in them.
+    #[test]
+    fn epochs_are_the_same_with_and_without_summaries(format in format(), events in history(20..60), window in 4000u64..9000, words in 0usize..400) {
+        let mut policy = Policy::default();
+        policy.compact.summarize.model = "request".into();
+        let (with, without, policy) = (decider(), decider(), Arc::new(policy));
+        for end in requests(&events) {
+            let plain = call(format, render(format, &events[..end], None), window);
+            let asking = Call { policy: policy.clone(), ..plain.clone() };
+            if let Some(Need::Begin(job)) = with.summary(&asking) {
+                let text = format!("## Decisions\n- {}", "as before ".repeat(words));
+                with.summarized(job.claim, Some(Summary { text, generation: 1, messages: 1, ..Summary::default() }), 1, 1);
+            }
+            let ((sent, ours), (other, theirs)) = (send(&with, &asking), send(&without, &plain));
+            prop_assert_eq!((ours.epoch, ours.trigger, ours.edited), (theirs.epoch, theirs.trigger, theirs.edited));
+            let messages = |body: Bytes| Request::read(format, body).map_or(0, |request| request.conversation.messages.len());
+            prop_assert_eq!(messages(sent), messages(other), "of epoch {}", ours.epoch);
+        }
     }
 
     /// Shadow mode decides and reports, and changes nothing.
@@ -295,6 +316,40 @@ fn calls(outputs: impl Iterator<Item = String>) -> Vec<u8> {
     };
     let messages = std::iter::once(json!({"role": "user", "content": "Task"})).chain(outputs.enumerate().flat_map(turn));
     serde_json::to_vec(&json!({"model": "gpt-4o", "messages": messages.collect::<Vec<_>>()})).unwrap()
+}
+
+/// The last word stays: what a user said long ago is in the notes of every later epoch, also where that needed to take away nothing but output.
+#[test]
+fn what_notes_hold_outlives_the_epoch_that_wrote_them() {
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let mut messages = vec![
+        said("user", "Let us tidy up the importer."),
+        said("assistant", "Where do we begin?"),
+        said("user", "Never push to main-7411."),
+        said("assistant", "Understood."),
+    ];
+    let decider = decider();
+    let mut epochs = std::collections::HashSet::new();
+    for n in 0..60 {
+        let lines = (0..12 + n % 3 * 20).map(|line| format!("row {n} {line} of the table is fine and so is what follows on it\n"));
+        let arguments = format!("{{\"path\":\"src/part{}.rs\"}}", n % 7);
+        let call = json!({"id": format!("c{n}"), "type": "function", "function": {"name": "read", "arguments": arguments}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        messages.push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": lines.collect::<String>()}));
+        messages.push(said("assistant", &format!("Part {n} is read.")));
+        messages.push(said("user", "ok"));
+        let body = serde_json::to_vec(&json!({"model": "gpt-4o", "messages": messages})).unwrap();
+        let (sent, report) = send(&decider, &call_of(body));
+        assert!(String::from_utf8_lossy(&sent).contains("Never push to main-7411."), "turn {n}: {report:?}");
+        if report.edited {
+            epochs.insert((report.epoch, report.rungs.contains(&"digest")));
+        }
+    }
+    assert!(epochs.iter().any(|(_, folds)| !folds) && epochs.iter().any(|(_, folds)| *folds), "{epochs:?}");
+
+    fn call_of(body: Vec<u8>) -> Call {
+        call(Format::Chat, body, 8_000)
+    }
 }
 
 /// What could not be cut while it was the newest is cut soon after, also by a plan that never touches the newest.

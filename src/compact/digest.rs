@@ -2,7 +2,7 @@
 //!
 //! One text of verbatim anchors. It is built in four steps, each in a file: what was said and done is **extracted** (`sentences`,
 //! `statements`, `actions`, `failures`, `identifiers`), statements that a later one replaces are **resolved** away (`subjects`,
-//! `supersede`, `stale`), the budget is **spent** by worth (`worth`, `shorten`, `spend`), and what was bought is **rendered** (`render`).
+//! `supersede`, `corrections`, `stale`), the budget is **spent** by worth (`worth`, `shorten`, `spend`), and what was bought is **rendered** (`render`).
 //!
 //! The same input gives the same text, whatever the language; the work is linear in the covered text. It is rebuilt from the originals
 //! every time; where only an earlier digest is left of them, that one is read back and merged (`earlier`).
@@ -12,6 +12,7 @@
 
 mod actions;
 mod alignment;
+mod corrections;
 mod earlier;
 pub mod evidence;
 mod failures;

@@ -16,7 +16,7 @@ pub fn digest(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
 
 /// Folds with an ever shorter tail, down to the newest turn. What the tail gives up enters the notes, where the plan has any.
 pub fn sliding_window(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
-    let notes = knobs.plan.contains(&Rung::Digest) || (knobs.summarize.is_on() && knobs.plan.contains(&Rung::Summarize));
+    let notes = leaves_notes(knobs);
     let mut tail = zones.tail;
     loop {
         fold(view, zones, tail, goal, knobs, notes);
@@ -26,6 +26,35 @@ pub fn sliding_window(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs
         // Half of the way each time: the shortest tail that fits is nearly found in a few steps.
         tail += (zones.newest - tail).div_ceil(2);
     }
+}
+
+/// Whether what is taken away leaves notes.
+fn leaves_notes(knobs: &Knobs) -> bool {
+    knobs.plan.contains(&Rung::Digest) || (knobs.summarize.is_on() && knobs.plan.contains(&Rung::Summarize))
+}
+
+/// Sets aside what the notes on earlier compactions may weigh: whichever rungs act this time, they have to be written anew.
+pub fn set_notes_aside(view: &mut View, goal: &Goal, knobs: &Knobs) {
+    if leaves_notes(knobs) && view.has_gone() {
+        view.set_aside(most(goal, knobs));
+    }
+}
+
+/// Writes the notes on what earlier compactions took away where no rung of this one did.
+pub fn carry_notes(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
+    if !leaves_notes(knobs) || !view.has_gone() || view.noted {
+        return;
+    }
+    let mut covered = Vec::new();
+    for message in (0..view.messages().len()).filter(|&message| view.is_dropped(message)) {
+        passages::of(view, message, &mut covered);
+    }
+    leave_notes(view, zones, zones.opener.map_or(0, |opener| opener + 1), covered, goal, knobs);
+}
+
+/// The most that notes may weigh, in tokens.
+fn most(goal: &Goal, knobs: &Knobs) -> u64 {
+    ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens)
 }
 
 /// Drops everything between the opener and turn `tail`, but for what is protected there.
@@ -108,7 +137,7 @@ fn leave_notes<'a>(view: &mut View<'a>, zones: &Zones, first: usize, mut covered
     let Some(place) = place else { return };
     view.take_back_notes(place);
     (view.summarized, view.records) = (false, Records::default());
-    let most = ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens);
+    let most = most(goal, knobs);
     let room = goal.target.saturating_sub(view.tokens() + 8).min(most);
     // Where even the target is out of reach, the notes still get a little: what a person said costs less than losing it.
     let budget = room.max((most / 6).min(goal.ceiling.saturating_sub(view.tokens() + 8)));

@@ -9,6 +9,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Bytes that a token of notes is charged with.
+const BYTES_A_TOKEN: i64 = 4;
+
 /// What compactions have taken away for good: of the first `upto` messages all but `kept`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cleared {
@@ -49,6 +52,8 @@ pub struct View<'a> {
     /// What notes may weigh, less what those that were written do: tokens and bytes.
     charge: (i64, i64),
     callers: HashMap<&'a str, Vec<(usize, usize)>>,
+    /// Notes were written, or their weight was charged where nobody will read them.
+    pub noted: bool,
     /// What a model made of the beginning, for the notes.
     pub summary: Option<&'a Summary>,
     /// The notes hold it.
@@ -87,6 +92,7 @@ impl<'a> View<'a> {
             media,
             charge: (0, 0),
             callers,
+            noted: false,
             summary: None,
             summarized: false,
             records: Records::default(),
@@ -96,6 +102,11 @@ impl<'a> View<'a> {
             messages,
             came,
         }
+    }
+
+    /// Whether earlier compactions took something away.
+    pub fn has_gone(&self) -> bool {
+        self.cleared.kept.len() < self.cleared.upto
     }
 
     /// What earlier compactions took away, as it came, only to be read.
@@ -146,12 +157,17 @@ impl<'a> View<'a> {
     /// Adds notes to a message, or before it, for which `budget` tokens are charged whatever they weigh: so what follows does not depend on what they
     /// say, and a ladder whose result nobody will send need not write them.
     pub fn add_notes(&mut self, message: usize, notes: Option<Change>, budget: u64) {
-        const BYTES_A_TOKEN: i64 = 4;
         let was = (self.tokens, self.bytes);
+        self.noted = true;
         if let Some(notes) = notes {
             self.propose(message, notes);
         }
         self.charge = (budget as i64 - (self.tokens - was.0) as i64, BYTES_A_TOKEN * budget as i64 - (self.bytes - was.1) as i64);
+    }
+
+    /// Charges what notes may weigh that are still to be written.
+    pub fn set_aside(&mut self, budget: u64) {
+        self.charge = (budget as i64, BYTES_A_TOKEN * budget as i64);
     }
 
     pub fn media(&self) -> usize {
@@ -259,7 +275,7 @@ impl<'a> View<'a> {
 
     /// Takes back notes that were added to a message, and what was charged for them.
     pub fn take_back_notes(&mut self, message: usize) {
-        self.charge = (0, 0);
+        (self.charge, self.noted) = ((0, 0), false);
         let added = |change: &Change| matches!(change, Change::Append { .. } | Change::Before { .. });
         let tokens: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.token_delta(message, change)).sum();
         let bytes: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.byte_delta(message, change)).sum();

@@ -28,6 +28,8 @@ pub fn is_error(output: &str, failed: bool) -> bool {
 pub(crate) struct Excerpt<'t> {
     /// The line that says it.
     pub main: &'t str,
+    /// What it is the cause of, which a trace says first.
+    pub above: Option<&'t str>,
     /// What follows it, where it only announces a message: "FAIL src/a.test.ts".
     pub message: Option<String>,
     /// Where, when a line near it says so.
@@ -77,7 +79,8 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
     if main.trim().is_empty() {
         return None;
     }
-    let location = around.iter().copied().filter(|line| located(line)).min_by_key(|line| usize::from(foreign(line)));
+    let location = location(&around, main);
+    let known = best.is_some();
     let mut chosen: Vec<&str> = Vec::new();
     for line in around {
         let telling = std::ptr::eq(line.as_ptr(), main.as_ptr())
@@ -85,7 +88,7 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
             || located(line)
             || settings(line)
             || line.trim_start().starts_with(['^', '|', '=', '>']);
-        if (telling || failed) && chosen.len() < QUOTED && !line.trim().is_empty() {
+        if (telling || failed) && !(known && beside(line)) && chosen.len() < QUOTED && !line.trim().is_empty() {
             chosen.push(line);
         }
     }
@@ -93,7 +96,8 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
     let following = window[main_at..].lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
     let taken = if main.trim_end().ends_with(':') { 1 } else { FOLLOWING };
     let message = announces.then(|| following.take(taken).map(cut).collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty());
-    Some(Excerpt { message, signature: signature(main), main: main.trim(), location: location.map(str::trim), lines: chosen })
+    let above = caused(window, main_at).map(str::trim);
+    Some(Excerpt { above, message, signature: signature(main), main: main.trim(), location: location.map(str::trim), lines: chosen })
 }
 
 /// Of the most telling `most` errors in an output the lines that say what went wrong and where, in order.
@@ -114,7 +118,8 @@ pub(crate) fn telling(output: &str, most: usize) -> Vec<&str> {
     for (_, _, window, at) in errors.into_iter().take(most) {
         lines.push(cut(line_bounds(window, at).1.trim_end()));
         let near = |line: &&str| line.as_ptr().addr().abs_diff(window.as_ptr().addr() + at);
-        let located = surroundings(window, at).into_iter().filter(|line| located(line) && line.as_ptr() != window[at..].as_ptr());
+        let places = |line: &&str| located(line) && !beside(line) && line.as_ptr() != window[at..].as_ptr();
+        let located = surroundings(window, at).into_iter().filter(places);
         lines.extend(located.min_by_key(|line| (foreign(line), near(line))));
     }
     lines.sort_by_key(|line| line.as_ptr());
@@ -199,7 +204,8 @@ fn exception(line: &str) -> bool {
 
 /// Whether a line names a place in a source file.
 pub(crate) fn located(line: &str) -> bool {
-    static PLACE: LazyLock<Regex> = LazyLock::new(|| pattern(r#"[\w./\\-]+\.[A-Za-z]{1,5}[:(]\d+|File "[^"]+", line \d+|\bline \d+"#));
+    static PLACE: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"[\w./\\-]+\.[A-Za-z]{1,5}(?::\d+|\(\d+[,)])|File "[^"]+", line \d+|\bline \d+"#));
     PLACE.is_match(&colourless(cut(line)))
 }
 
@@ -218,6 +224,38 @@ fn foreign(line: &str) -> bool {
     ]
     .iter()
     .any(|part| line.contains(part))
+}
+
+/// Frames between an exception and its cause that are passed over.
+const FRAMES: usize = 80;
+
+/// The exception that the cause at `main_at` led to: the line above the frames between.
+fn caused(window: &str, main_at: usize) -> Option<&str> {
+    if !window[main_at..].starts_with("Caused by:") {
+        return None;
+    }
+    let between = |line: &&str| line.starts_with(char::is_whitespace) || line.starts_with("Caused by:");
+    let head = window[..main_at].lines().rev().take(FRAMES).find(|line| !between(line)).map(cut)?;
+    (shape(head) == Some(Shape::Message)).then_some(head)
+}
+
+/// The place that is nearest to what went wrong, of one's own code where there is any.
+fn location<'t>(around: &[&'t str], main: &str) -> Option<&'t str> {
+    let main_at = around.iter().position(|line| std::ptr::eq(line.as_ptr(), main.as_ptr())).unwrap_or(0);
+    let places = around.iter().enumerate().filter(|(_, line)| located(line) && !beside(line));
+    places.min_by_key(|(at, line)| (foreign(line), at.abs_diff(main_at))).map(|(_, line)| *line)
+}
+
+/// Whether a line of an output with an error in it only happens to stand near that: of a listing, of a table, of a log where all goes well.
+fn beside(line: &str) -> bool {
+    static LISTED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[\w./\\-]+\.[A-Za-z]{1,5}:\d+:(?:\d+:)?\s*\S"));
+    static WELL: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r#"^.{0,60}(?:^|[\s\[|":=])(?:INFO|DEBUG|TRACE|VERBOSE|info|debug|trace)(?:[\s\]|":]|$)|\.\.\. ok$"#));
+    const BLOB: usize = 160;
+    let plain = line.trim();
+    let row = plain.len() > 2 && plain.starts_with('|') && plain.ends_with('|');
+    let blob = plain.len() > BLOB && plain.starts_with(['{', '[']);
+    shape(line).is_none() && (row || blob || LISTED.is_match(line) || (WELL.is_match(line) && !settings(line)))
 }
 
 /// Whether a line holds settings with numbers: `pool_size=5`, `timeout: 30`.
@@ -361,6 +399,39 @@ mod tests {
         ] {
             assert!(!is_error(output, false), "{output}");
         }
+    }
+
+    #[test]
+    fn what_only_stands_beside_an_error_is_no_part_of_it() {
+        let beside =
+            "src/a/b.py:3:    x = y(z)\n2025-03-22T23:42:22Z DEBUG [merge-6] stone took 5.19s\n| name | state |\ntest a::b ... ok\n";
+        let check = |error: &str, main: &str, place: &str| {
+            let output = [beside, error, beside].concat();
+            let found = excerpt(&output, true).unwrap();
+            assert_eq!((found.main, found.location), (main, Some(place)));
+            assert!(found.lines.iter().all(|line| error.contains(*line)), "{:?}", found.lines);
+        };
+        check(
+            "panic: full\n\ngoroutine 17 [running]:\nmain.put(0xc0)\n\t/srv/queue.go:123 +0x1d\nexit status 2\n",
+            "panic: full",
+            "/srv/queue.go:123 +0x1d",
+        );
+        check("RangeError: full\n    at put (/srv/queue.js:21:11)\n", "RangeError: full", "at put (/srv/queue.js:21:11)");
+        let ruby = "/srv/queue.rb:339:in `put': full after 5 (FullError)";
+        check(&format!("{ruby}\n\tfrom /srv/main.rb:12:in `<main>'\n"), ruby, ruby);
+    }
+
+    #[test]
+    fn a_cause_is_told_with_what_it_led_to() {
+        let frames = "\tat a.B.c(B.java:3)\n".repeat(20);
+        let output = format!(
+            "Exception in thread \"main\" a.FullException: 5 of 5\n{frames}Caused by: java.io.IOException: closed\n\t... 14 more\n"
+        );
+        let found = excerpt(&output, false).unwrap();
+        assert_eq!(
+            (found.main, found.above),
+            ("Caused by: java.io.IOException: closed", Some("Exception in thread \"main\" a.FullException: 5 of 5"))
+        );
     }
 
     #[test]

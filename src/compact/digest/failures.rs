@@ -14,7 +14,7 @@ pub(crate) struct Failure {
     pub resolved: bool,
     /// Of a call that only looked: a file that was not there, a search without a hit.
     pub looked: bool,
-    /// What, alone.
+    /// What and where, alone.
     pub brief: String,
     /// One line: what, where, the numbers around it.
     pub record: String,
@@ -94,11 +94,19 @@ impl Raw<'_> {
             .message
             .as_ref()
             .map_or_else(|| self.excerpt.main.to_owned(), |message| format!("{} {message}", self.excerpt.main));
+        let said = self.excerpt.above.map_or(said.clone(), |above| format!("{above} / {said}"));
         let said = shorten::clipped(&said, RECORD).into_owned();
+        let location = self.excerpt.location.filter(|place| !said.contains(place));
         let mut record = format!("{said} [{state}; {}]", self.source);
-        if let Some(location) = self.excerpt.location.filter(|place| !self.excerpt.main.contains(place)) {
+        let mut brief = said.clone();
+        if let Some(location) = location {
+            let location = shorten::clipped(location.strip_prefix("at ").unwrap_or(location), RECORD / 2);
             record.push_str(" at ");
-            record.push_str(&shorten::clipped(location, RECORD / 2));
+            record.push_str(&location);
+            if brief.len() + location.len() <= RECORD {
+                brief.push_str(" at ");
+                brief.push_str(&location);
+            }
         }
         let mut full = format!("{said} [{state}; {}]", self.source);
         for line in &self.excerpt.lines {
@@ -112,7 +120,7 @@ impl Raw<'_> {
             full.push_str(&evidence::plain(line));
         }
         Failure {
-            brief: clean(said),
+            brief: clean(brief),
             place: self.place,
             resolved: self.resolved,
             looked: self.looked,

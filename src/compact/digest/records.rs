@@ -68,6 +68,9 @@ fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: 
     for statement in statements {
         *times.entry(fingerprint(&statement.text)).or_default() += 1;
     }
+    // A correction says nothing without what it corrects.
+    let corrected = resolved.corrected.iter().flat_map(|&(earlier, later)| [(earlier, later), (later, earlier)]);
+    let partner: HashMap<usize, usize> = corrected.collect();
     let mut seen: HashSet<Key> = HashSet::new();
     // From the newest, so that of two repetitions the newer stands.
     for (at, statement) in statements.iter().enumerate().rev() {
@@ -75,7 +78,7 @@ fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: 
             continue;
         }
         let print = fingerprint(&statement.text);
-        if kept.contains(&print) || !seen.insert(print) {
+        if !partner.contains_key(&at) && (kept.contains(&print) || !seen.insert(print)) {
             continue;
         }
         let stale = resolved.stale.named_in(&statement.subject);
@@ -84,7 +87,12 @@ fn statements(statements: &[Statement], resolved: &supersede::Resolved, rarity: 
         }
         let open = statement.speaker == Speaker::User && last_report.is_none_or(|report| report < at);
         let asks = open && (statement.subject.question || statement.subject.marks.ask);
-        let worth = worth::statement(statement, rarity, updates.contains(&at), open, times.get(&print).copied().unwrap_or(1));
+        let alone = |at: usize| {
+            let times = times.get(&fingerprint(&statements[at].text)).copied().unwrap_or(1);
+            let updates = updates.contains(&at) || resolved.contradicts.contains(&at);
+            worth::statement(&statements[at], rarity, updates, open, times)
+        };
+        let worth = partner.get(&at).map_or(alone(at), |other| alone(at).max(alone(*other)));
         let section = match statement.speaker {
             Speaker::User if asks => Section::Asks,
             Speaker::User => Section::User,

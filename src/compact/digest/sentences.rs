@@ -32,17 +32,43 @@ pub(crate) fn parts(text: &str) -> Vec<Part<'_>> {
     for spoken in without_harness(text) {
         lines += split(spoken, lines, &mut parts);
     }
+    bury_paragraphs(&mut parts);
     let said = parts.iter().filter(|p| matches!(p, Part::Said { .. })).count();
     if said > DOCUMENT {
         let mut at = 0;
         for part in &mut parts {
             if let Part::Said { buried, .. } = part {
-                *buried = at >= DOCUMENT_EDGE && at + DOCUMENT_EDGE < said;
+                *buried |= at >= DOCUMENT_EDGE && at + DOCUMENT_EDGE < said;
                 at += 1;
             }
         }
     }
     parts
+}
+
+/// A paragraph of so many sentences beside another is a text that is shown, more often than something said: only its first sentence speaks.
+const TEXT: usize = 10;
+
+fn bury_paragraphs(parts: &mut [Part]) {
+    let mut paragraphs: Vec<(usize, usize)> = Vec::new();
+    for line in parts.iter().filter_map(|part| if let Part::Said { line, .. } = part { Some(line / RUNS) } else { None }) {
+        match paragraphs.last_mut() {
+            Some((paragraph, sentences)) if *paragraph == line => *sentences += 1,
+            _ => paragraphs.push((line, 1)),
+        }
+    }
+    if paragraphs.len() < 2 {
+        return;
+    }
+    let mut long = paragraphs.into_iter().filter(|(_, sentences)| *sentences >= TEXT).map(|(paragraph, _)| paragraph).peekable();
+    let mut before = None;
+    for part in parts {
+        let Part::Said { line, buried, .. } = part else { continue };
+        let paragraph = *line / RUNS;
+        while long.next_if(|known| *known < paragraph).is_some() {}
+        *buried = long.peek() == Some(&paragraph) && before == Some(paragraph);
+        before = Some(paragraph);
+    }
 }
 
 /// What remains of a user's text when the blocks of the agent's program are taken out, in order.
@@ -212,6 +238,15 @@ mod tests {
         check("1. One-way\n2. Economy", &["1. One-way", "2. Economy"]);
         check("- [ ] write tests\n- keep v1.2.3 pinned", &["write tests", "keep v1.2.3 pinned"]);
         check("यह करें। वह न करें।", &["यह करें।", "वह न करें।"]);
+    }
+
+    #[test]
+    fn a_text_that_is_shown_is_buried() {
+        let buried = |text: &str| parts(text).iter().filter(|part| matches!(part, Part::Said { buried: true, .. })).count();
+        let text = "When a page arrives, the index is asked. ".repeat(12);
+        assert_eq!(buried(&format!("Keep the pool at 5.\n\n{text}\n\nThen stop.")), 11);
+        assert_eq!(buried(&text), 0, "who says nothing else says this");
+        assert_eq!(buried("Keep it at 5.\n\nNever push. Ask me first.\n\nStop at 6."), 0);
     }
 
     #[test]

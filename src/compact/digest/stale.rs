@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::corrections;
 use super::statements::{Speaker, Statement};
 use super::subjects::{Key, Subject, hash};
 use super::values::{Kind, Value};
@@ -23,13 +24,16 @@ const TELLING: u8 = 4;
 const REMEMBERED: usize = 8;
 
 impl Stale {
-    /// `outdated` pairs each statement that had its value changed with the one that changed it.
-    pub fn of(statements: &[Statement], replaced_by: &[Option<usize>], outdated: &[(usize, usize)]) -> Self {
-        let changed: Vec<(usize, usize, Vec<&Value>)> =
-            outdated.iter().map(|(old, new)| (*old, *new, given_up(&statements[*old].subject, &statements[*new].subject))).collect();
-        // A value that a standing statement of the user names is not stale, unless that statement names it to take it back.
-        let taken_back: HashSet<(usize, Key)> =
-            changed.iter().flat_map(|(_, later, values)| values.iter().map(move |v| (*later, v.norm))).collect();
+    /// `outdated` pairs each statement that had its value changed with the one that changed it, `corrected` those that stand nevertheless.
+    pub fn of(statements: &[Statement], replaced_by: &[Option<usize>], outdated: &[(usize, usize)], corrected: &[(usize, usize)]) -> Self {
+        let replaced = outdated.iter().map(|(old, new)| (*old, *new, given_up(&statements[*old].subject, &statements[*new].subject)));
+        let mended = corrected.iter().map(|(old, new)| (*old, *new, corrections::outdated(&statements[*old], &statements[*new])));
+        let changed: Vec<(usize, usize, Vec<&Value>)> = replaced.chain(mended).collect();
+        // A value that a standing statement of the user names is not stale, unless it was corrected or is named to take it back.
+        let taken_back: HashSet<(usize, Key)> = changed
+            .iter()
+            .flat_map(|(earlier, later, values)| values.iter().flat_map(move |v| [(*later, v.norm), (*earlier, v.norm)]))
+            .collect();
         let held: HashSet<Key> = statements
             .iter()
             .enumerate()

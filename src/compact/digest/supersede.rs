@@ -4,9 +4,10 @@
 //! about, weighed by rarity, stands in the later too. Two statements that differ in an entity as well (staging and production, customer A
 //! and B) speak of two things. Words that announce a change only lower the bar.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::alignment::Alignment;
+use super::corrections::corrections;
 use super::shorten;
 use super::stale::Stale;
 use super::statements::{Speaker, Statement};
@@ -17,6 +18,10 @@ use super::values::{Kind, Value};
 pub(crate) struct Resolved {
     /// By index: the statement that took its place.
     pub replaced_by: Vec<Option<usize>>,
+    /// Statements that stand but for a number, each with the one that says the new number.
+    pub corrected: Vec<(usize, usize)>,
+    /// Of the assistant: what it says contradicts the user, who let it stand.
+    pub contradicts: HashSet<usize>,
     pub stale: Stale,
 }
 
@@ -33,6 +38,7 @@ pub(crate) fn resolve(statements: &[Statement], rarity: &Rarity) -> Resolved {
     let mut postings: HashMap<Key, Vec<usize>> = HashMap::new();
     let weighed: Vec<Weighed> = statements.iter().map(|s| Weighed::of(&s.subject, rarity)).collect();
     let mut met: Vec<usize> = Vec::new();
+    let mut contradicts = HashSet::new();
     for (later, statement) in statements.iter().enumerate() {
         let keys = weighed[later].keys();
         met.clear();
@@ -42,6 +48,9 @@ pub(crate) fn resolve(statements: &[Statement], rarity: &Rarity) -> Resolved {
         let mut quantities: Vec<(f32, usize)> = Vec::new();
         for earlier in most_met(&mut met) {
             if !may_replace(&statements[earlier], statement) {
+                if contradictory(&weighed[earlier], &weighed[later]) {
+                    contradicts.insert(later);
+                }
                 continue;
             }
             match relation(&statements[earlier], statement, &weighed[earlier], &weighed[later]) {
@@ -68,8 +77,27 @@ pub(crate) fn resolve(statements: &[Statement], rarity: &Rarity) -> Resolved {
             postings.entry(key).or_default().push(later);
         }
     }
-    let stale = Stale::of(statements, &replaced_by, &outdated);
-    Resolved { replaced_by, stale }
+    let mut corrected = corrections(statements);
+    for at in 0..corrected.len() {
+        let (earlier, later) = corrected[at];
+        let again = corrected[at + 1..].iter().find(|next| next.0 == earlier).map(|next| next.1);
+        // What replaces the statement, or corrects it again, replaces the correction.
+        if let Some(newest) = again.or(replaced_by[earlier]).filter(|newest| *newest > later) {
+            replaced_by[later].get_or_insert(newest);
+            outdated.push((later, newest));
+        }
+    }
+    let stale = Stale::of(statements, &replaced_by, &outdated, &corrected);
+    corrected.retain(|(earlier, later)| replaced_by[*earlier].is_none() && replaced_by[*later].is_none());
+    Resolved { replaced_by, corrected, contradicts, stale }
+}
+
+/// Whether the later names another value for something of the earlier.
+fn contradictory(earlier: &Weighed, later: &Weighed) -> bool {
+    const ALIKE: f32 = 0.3;
+    let others = |old: &Value| later.subject.values.iter().any(|new| new.norm != old.norm && old.comparable(new) >= 0.9);
+    let other = earlier.subject.values.iter().filter(|old| !later.subject.has_value(old.norm)).any(others);
+    other && earlier.common(later) >= ALIKE * earlier.total && !contrasts(earlier.subject, later.subject)
 }
 
 /// The statements met most often, the newest first among equals.
@@ -192,10 +220,15 @@ fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, new_w
     bar += if new.marks.additive { 0.25 } else { 0.0 };
     bar += 0.12 * (1.0 - strength);
     let likeness = 0.5 * of_old + 0.5 * of_old.max(of_new);
+    let one_name = strength == 1.0 && of_one_name(old, new);
+    // One new value, said to be one, for the one of its unit that there is.
+    let news = new.words.iter().filter(|key| !old.has_word(**key)).count();
+    let revised = new.marks.retract && strength == 1.0 && old_values.len() == 1 && new_values.len() == 1 && news <= 1;
+    let revised = revised && !contrast && !other_names(old, new);
+    let alone = (revised && likeness >= REVISED) || (one_name && !contrast && likeness >= NAMED);
+    let quantity = alone && !new.marks.additive;
     // Laying them side by side is dear, and is not done where it could not tip the scales.
     const ALIKE: f32 = 0.1;
-    let one_name = strength == 1.0 && of_one_name(old, new);
-    let quantity = one_name && !contrast && likeness >= NAMED && !new.marks.additive;
     if likeness < bar - ALIKE {
         return quantity.then_some(Relation::Quantity(likeness));
     }
@@ -265,6 +298,9 @@ fn predicated(old: &Subject, new: &Subject) -> bool {
 
 /// How alike two sentences have to be where a name and a unit say already that they speak of one thing.
 const NAMED: f32 = 0.1;
+
+/// And where a unit does, and the later takes something back.
+const REVISED: f32 = 0.25;
 
 /// Whether both speak of one name, and not of two attributes of it.
 fn of_one_name(old: &Subject, new: &Subject) -> bool {
@@ -349,6 +385,7 @@ mod tests {
         check("O prazo do relatório é 12 de maio.", "O prazo do relatório mudou para 19 de maio.");
         check("Never push to main.", "You may push to main again now.");
         check("The reviewer on call is Ann.", "The reviewer on call is Ben.");
+        check("Sitzungen bleiben 57 Minuten offen.", "Bei den Sitzungen doch lieber 87 Minuten.");
         check("Colour of the header: light blue.", "Colour of the header: sea green.");
         check("El turno de noche es de Marta.", "El turno de noche es de Luis.");
         assert!(wrong.is_empty(), "not replaced: {wrong:#?}");

@@ -41,6 +41,7 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
             let said = 0.1 + 0.4 * novelty * amount + 0.45 * f32::from(marks.decision.min(3)) + 0.45 * values + 0.2 * names;
             // What leads over to a call or a list says little itself.
             let leads = if statement.text.ends_with([':', '：']) { 0.5 } else { 1.0 };
+            let said = said + if updates { 0.8 } else { 0.0 };
             7.0 * said * leads * if statement.report { 1.0 } else { 0.6 }
         }
     };
