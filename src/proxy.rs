@@ -36,7 +36,10 @@ mod tunnel;
 mod upload;
 mod upstream;
 
-use std::{sync::Arc, time::Duration, time::Instant};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use http::Request;
 use hyper::body::Incoming;
@@ -124,7 +127,7 @@ impl Proxy {
             websocket: config.websocket,
             annotate: config.annotate,
             max_chat_bytes: config.max_chat_bytes,
-            request_idle: pool::seconds(config.connection.idle_timeout),
+            request_idle: config::seconds(config.connection.idle_timeout),
             decide,
             windows,
             admission,
@@ -294,4 +297,9 @@ fn is_overflow(refusal: &Classified, status: u16, reply: &Reply) -> bool {
             Class::Input | Class::InputPlusOutput | Class::Bytes => true,
             Class::RateCeiling => status == 413 || policy.rate_ceiling_429,
         }
+}
+
+/// Locks what whoever panicked while holding it left whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

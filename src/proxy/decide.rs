@@ -13,7 +13,6 @@ use http::{Extensions, uri::PathAndQuery};
 use super::{
     discover::{Found, Inquiry, Wait},
     metrics::Metrics,
-    pool::seconds,
     routes::{Policies, Settled},
     steer::{Compact, Steer},
     summarizer::{Caller, Summarizer},
@@ -21,7 +20,7 @@ use super::{
     traces::Trace,
 };
 use crate::budget::{Window, models};
-use crate::config::{self, Config, Problem, secret};
+use crate::config::{self, Config, Problem, seconds, secret};
 use crate::conversation::Fingerprint;
 use crate::decide::{self as core, Decider, Refusal};
 use crate::ledger::{

@@ -9,7 +9,7 @@ use std::{
     io::{self, IoSlice},
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -38,8 +38,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use tokio_util::either::Either;
 use tower_service::Service;
 
-use super::{error::Error, payload::Payload, repoll::quietly, tls};
-use crate::config::{Base, Connection, Http2, Problem};
+use super::{error::Error, lock, payload::Payload, repoll::quietly, tls};
+use crate::config::{Base, Connection, Http2, Problem, seconds};
 
 type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 type Socket = TokioIo<Listening>;
@@ -433,12 +433,4 @@ fn files(settings: &Connection) -> blake3::Hash {
         hasher.update(&std::fs::read(file).unwrap_or_default()).update(b"\0");
     }
     hasher.finalize()
-}
-
-pub fn seconds(seconds: f64) -> Duration {
-    Duration::from_secs_f64(seconds.max(0.0))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
