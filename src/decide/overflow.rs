@@ -1,6 +1,6 @@
 //! After the provider said "too long": once more, and harder, sized by the numbers that it named.
 
-use super::{Call, Decider, Measured, Mode, Report, Rewrite, Steer, Ticket, base, provider, refusal::Kind, refusal::Refusal, smaller_cap};
+use super::{Call, Decider, Measured, Mode, Report, Rewrite, Steer, Ticket, refusal::Kind, refusal::Refusal, smaller_cap};
 use crate::budget::{Limits, Load, Trigger, Window, load::Scale};
 use crate::compact::{Goal, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::Fingerprint;
@@ -32,7 +32,7 @@ impl Decider {
         let measured = Measured::of(&request, Scale::of(&request, &call.upstream), &self.memo);
         let sizes = self.sizes(call, &measured, sent, refusal)?;
         if refusal.teaches() {
-            self.learn_window(provider(call), refusal.limit.unwrap_or(u64::MAX));
+            self.learn_window(call.provider(), refusal.limit.unwrap_or(u64::MAX));
         }
         // The cheapest repair loses nothing: a smaller answer.
         let repaired = (refusal.kind == Kind::InputPlusOutput).then(|| lower_cap(call, &measured, sent, &sizes)).flatten();
@@ -42,7 +42,7 @@ impl Decider {
     fn sizes(&self, call: &Call, measured: &Measured, sent: &Bytes, refusal: &Refusal) -> Option<Sizes> {
         let request = measured.request;
         let counted = if sent == request.bytes() {
-            (0..request.conversation.messages.len()).map(|message| self.weigh(measured, message)).sum::<u64>() + measured.rest
+            (0..request.conversation.messages.len()).map(|message| measured.weigh(message)).sum::<u64>() + measured.rest
         } else {
             self.count(call, sent)?
         };
@@ -58,18 +58,16 @@ impl Decider {
     }
 
     fn cut_harder(&self, call: &Call, measured: &Measured, sent: &Bytes, refusal: &Refusal, sizes: &Sizes) -> Option<Rewrite> {
-        let Measured { request, prefixes, scale, rest, .. } = measured;
-        let cap = request.cap.map(|(_, cap)| cap);
+        let cap = measured.request.cap.map(|(_, cap)| cap);
         let window = self.window(call).unwrap_or(Window { tokens: sizes.limit.min(BOUNDLESS), separate_output: false });
-        let limits = call.policy.gates.limits(window, cap, scale.tokenizer.is_exact());
+        let limits = call.limits(window, &measured.scale);
         let answer = if window.separate_output || refusal.kind == Kind::Input && refusal.scope_is_input { 0 } else { cap.unwrap_or(0) };
         let goal = sizes.goal(limits, call.policy.gates.target, answer, (refusal.kind == Kind::Bytes).then_some(sent.len() as u64));
 
-        let weigh = |message: usize| self.weigh(measured, message);
-        let base = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
-        let shelf = self.shelf(call, base);
-        let course =
-            Course { request, prefixes, scale, rest: *rest, limits: goal.limits, knobs: &call.policy.compact, weigh: &weigh, shelf };
+        let weigh = |message| measured.weigh(message);
+        let (course, base) = self.course(call, measured, &weigh, limits);
+        let course = Course { limits: goal.limits, ..course };
+        let Course { request, prefixes, rest, .. } = course;
         let end = request.conversation.messages.len();
         let came = (0..end).fold(Load::default(), |load, message| load + course.load(message));
         let mut standing = Standing { came, sent: came, ..Standing::default() };
@@ -92,8 +90,8 @@ impl Decider {
             epoch: epoch.number,
             ..sizes.report(call)
         };
-        let lesson = (refusal.kind == Kind::Input && refusal.limit.is_none()).then(|| (provider(call), sizes.limit));
-        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest: *rest, lesson } })
+        let lesson = (refusal.kind == Kind::Input && refusal.limit.is_none()).then(|| (call.provider(), sizes.limit));
+        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest, lesson } })
     }
 
     /// The provider took the rewrite that `ticket` names. Where it had refused the longer one without a number, its window lies in between: so the
