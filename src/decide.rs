@@ -6,12 +6,10 @@
 mod call;
 mod measured;
 mod overflow;
-mod refusal;
 mod report;
 mod summary;
 
 pub use call::{Call, Mode, Policy, Steer};
-pub use refusal::{Kind, Refusal};
 pub use report::{Decision, Report, Rewrite, Ticket};
 pub use summary::{Claim, Job, Need};
 

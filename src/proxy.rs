@@ -225,14 +225,14 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
             reply.line.report = Report { cause: Some(cause), ..Report::default() };
             return reply.ask(Payload::Whole(original), Rewrite::default()).await.map(Held::new);
         }
-        Ok((Decision::Refuse { status, message }, _)) => return Err(Error::Refused { status, message }),
+        Ok((Decision::Refuse(report), _)) => return Err(Error::Refused(decide::too_long(format, &report))),
         Ok((Decision::Pass(report), plain)) => {
             reply.line.report = report;
             (plain, None, None)
         }
-        Ok((Decision::Send { body, report, ticket }, plain)) => {
-            reply.line.report = report;
-            (plain, Some(body), Some(ticket))
+        Ok((Decision::Send(rewrite), plain)) => {
+            reply.line.report = rewrite.report;
+            (plain, Some(rewrite.body), Some(rewrite.ticket))
         }
     };
     reply.line.added = Some(collected.elapsed());
@@ -252,7 +252,7 @@ async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Resul
         reply.line.overflow = Some(refusal.rule);
         let sent = edited.unwrap_or_else(|| plain.clone());
         let harder = reply.consider(format, &plain, move |decide, incoming| decide.after_overflow(incoming, &sent, &refusal)).await;
-        let Some((body, report, ticket)) = harder.flatten() else { return Ok(first) };
+        let Some(decide::Rewrite { body, report, ticket }) = harder.flatten() else { return Ok(first) };
         reply.line.retried = Some("harder");
         let rewrite = Rewrite { length: Some(body.len()), again: true };
         let Ok(second) = reply.ask(Payload::Whole(body), rewrite).await else { return Ok(first) };
