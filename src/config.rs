@@ -297,5 +297,10 @@ impl Overrides {
     }
 }
 
+/// A knob in seconds as a duration.
+pub fn seconds(knob: f64) -> std::time::Duration {
+    std::time::Duration::from_secs_f64(knob.max(0.0))
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,17 @@
 //! Pure but for what it remembers: it is told the time, the credential's fingerprint and the windows that are known, and answers with bytes. Whoever
 //! calls it acts on that.
 
+mod call;
+mod measured;
 mod overflow;
-mod refusal;
+mod report;
 mod summary;
 
-pub use refusal::{Kind, Refusal};
+pub use call::{Call, Mode, Policy, Steer};
+pub use report::{Decision, Report, Rewrite, Ticket};
 pub use summary::{Claim, Job, Need};
 
-use crate::budget::{Gates, Limits, Load, Trigger, Window, load::Scale, models};
+use crate::budget::{Limits, Trigger, Window, load::Scale, models};
 use crate::compact::summary::Candidates;
 use crate::compact::{Goal, Knobs, Rung, digest::Records, schedule::Course, schedule::Futile, schedule::Recall, schedule::Standing};
 use crate::conversation::{Fingerprint, Hasher};
@@ -19,7 +22,7 @@ use crate::tokens::{Calibration, Memo};
 use crate::wire::{Edit, Format, Known, Request, Unreadable, check};
 use bytes::Bytes;
 use dashmap::DashMap;
-use serde::{Deserialize, Serialize};
+use measured::Measured;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Changes with every release whose edits may differ, so that no replica mixes two kinds of bytes.
@@ -27,113 +30,6 @@ const VERSION: u32 = 3;
 
 /// Cause of a pass: nobody knows how much the model takes, so all there is to do is to react.
 pub const WINDOW_UNKNOWN: &str = "window_unknown";
-
-/// How compaction behaves, for a route and a model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Policy {
-    pub mode: Mode,
-    /// Refuse, in the agent's own wire format, what does not fit even after compaction.
-    pub strict: bool,
-    pub gates: Gates,
-    pub compact: Knobs,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    #[default]
-    On,
-    /// Decide and report, change nothing.
-    Shadow,
-    Off,
-}
-
-/// What the agent asked for, for this one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Steer {
-    #[default]
-    Default,
-    /// Not this one, not even when it is refused as too long.
-    Off,
-    /// Compact even below the trigger.
-    Now,
-    /// Only if it would not fit at all.
-    Defer,
-}
-
-/// A chat request on its way.
-#[derive(Clone, Debug)]
-pub struct Call {
-    pub request: Request,
-    /// A keyed hash of the credential.
-    pub tenant: Fingerprint,
-    /// Names the provider that will be asked, for what is learnt about it.
-    pub upstream: Arc<str>,
-    pub policy: Arc<Policy>,
-    pub steer: Steer,
-    /// The window by header, configuration, discovery or table.
-    pub window: Option<Window>,
-    /// Seconds, of any origin.
-    pub now: u64,
-}
-
-/// What happened to a request, in numbers and names.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
-    pub model: String,
-    pub stream: bool,
-    pub trigger: Option<&'static str>,
-    /// Counted tokens of the whole request, as it came and as it would be sent. None where nothing had to be counted.
-    pub tokens: Option<(u64, u64)>,
-    pub rungs: Vec<&'static str>,
-    /// What became of the records that a digest is made of, where this request is the first to carry it.
-    pub records: Records,
-    pub epoch: u32,
-    pub window: Option<u64>,
-    /// Why nothing was done, where something might have been.
-    pub cause: Option<&'static str>,
-    /// The body that is sent was edited.
-    pub edited: bool,
-}
-
-impl Report {
-    /// How full the window is with what is sent, from 0.
-    pub fn pressure(&self) -> Option<f64> {
-        let (_, after) = self.tokens?;
-        Some(after as f64 / self.window?.max(1) as f64)
-    }
-}
-
-/// What to send.
-#[derive(Clone, Debug)]
-pub enum Decision {
-    /// The bytes that came.
-    Pass(Report),
-    Send(Rewrite),
-    /// Nothing: it cannot fit, and the policy is strict.
-    Refuse(Report),
-}
-
-#[derive(Clone, Debug)]
-pub struct Rewrite {
-    pub body: Bytes,
-    pub report: Report,
-    pub ticket: Ticket,
-}
-
-/// Names a decision, to take it back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ticket {
-    /// The conversation's part of the ledger, and the prefix in it.
-    pub base: Fingerprint,
-    pub prefix: Fingerprint,
-    pub came: Load,
-    /// Tokens outside of the list.
-    pub rest: u64,
-    /// The window that the provider has if it takes this, where it refused the longer request without naming one.
-    pub lesson: Option<(String, u64)>,
-}
 
 /// The decisions and everything learnt.
 pub struct Decider {
@@ -159,37 +55,8 @@ const MOST_LEARNT: usize = 4096;
 /// A long conversation takes two hundred kilobytes of these.
 const KNOWN_BYTES: usize = 16 << 20;
 
-/// System prompts carry dates and counters: the same weight to within this is the same, in tokens.
-const GRAIN: u64 = 64;
-
 /// Up to this share of the window a request surely fits, by a provider's counts: what was learnt of them is a mean, and logs are denser than prose.
 const SURE: f64 = 0.9;
-
-/// A request that was read and measured.
-struct Measured<'a> {
-    request: &'a Request,
-    prefixes: &'a [Fingerprint],
-    scale: Scale,
-    rest: u64,
-    /// Tells this model's counts from another's with the same tokenizer.
-    prices: u128,
-}
-
-impl<'a> Measured<'a> {
-    fn of(request: &'a Request, scale: Scale, memo: &Memo) -> Self {
-        let rest = scale.rest_by(request, |[key, value], count| {
-            let mut hasher = Hasher::default();
-            hasher.piece(b'k', key.as_bytes());
-            hasher.piece(b'r', value.as_bytes());
-            memo.count(scale.tokenizer, hasher.finish().key(), || count() as usize) as u64
-        });
-        let mut hasher = Hasher::default();
-        hasher.piece(b'm', scale.model.as_bytes());
-        hasher.piece(b'f', scale.format.name().as_bytes());
-        let prices = hasher.finish().key();
-        Self { prefixes: request.prefixes(), rest: rest.next_multiple_of(GRAIN), prices, scale, request }
-    }
-}
 
 impl Decider {
     pub fn new(ledger_bytes: u64, ledger_seconds: u64, memo_bytes: usize) -> Self {
@@ -223,7 +90,7 @@ impl Decider {
         let Some(window) = self.window(call) else { return pass(report, Some(WINDOW_UNKNOWN)) };
         report.window = Some(window.tokens);
         let scale = Scale::of(request, &call.upstream);
-        let mut limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
+        let mut limits = call.limits(window, &scale);
         if call.steer == Steer::Defer {
             limits = Limits { hygiene: None, preflight: Some(window.tokens), ..limits };
         }
@@ -235,11 +102,9 @@ impl Decider {
     }
 
     fn decide(&self, call: &Call, measured: &Measured, limits: Limits, mut report: Report) -> Decision {
-        let Measured { request, prefixes, scale, rest, .. } = measured;
-        let weigh = |message: usize| self.weigh(measured, message);
-        let base = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
-        let shelf = self.shelf(call, base);
-        let course = Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh, shelf };
+        let weigh = |message| measured.weigh(message);
+        let (course, base) = self.course(call, measured, &weigh, limits);
+        let Course { request, prefixes, rest, .. } = course;
         let page = self.ledger.page(base, call.now);
         let mut standing = course.follow(&page);
         let end = request.conversation.messages.len();
@@ -282,17 +147,31 @@ impl Decider {
                 Decision::Send(Rewrite {
                     body,
                     report,
-                    ticket: Ticket { base, prefix: prefixes[end], came: standing.came, rest: *rest, lesson: None },
+                    ticket: Ticket { base, prefix: prefixes[end], came: standing.came, rest, lesson: None },
                 })
             }
         }
+    }
+
+    /// The course that the schedule takes for `call` under `limits`, and the base of its ledger entries.
+    fn course<'a>(
+        &'a self,
+        call: &'a Call,
+        measured: &'a Measured,
+        weigh: &'a dyn Fn(usize) -> u64,
+        limits: Limits,
+    ) -> (Course<'a>, Fingerprint) {
+        let Measured { request, prefixes, scale, rest, .. } = measured;
+        let base = measured.base(call, &limits, self.knobs(&call.policy));
+        let shelf = self.shelf(call, base);
+        (Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh, shelf }, base)
     }
 
     /// Where the schedule's result is known not to fit, by what the provider's own counts have taught, one harder step. It is remembered for this
     /// conversation; a process that has not learnt it sends what the schedule says.
     fn harder(&self, call: &Call, course: &Course, standing: &mut Standing, page: &impl Recall) {
         // A count of theirs above ours is no reason as long as they take what we send: the retry is there for the first time that they do not.
-        if !self.learnt.contains_key(&provider(call)) {
+        if !self.learnt.contains_key(&call.provider()) {
             return;
         }
         let ratio = self.calibration.ratio(&call.upstream, &course.scale.model);
@@ -328,7 +207,7 @@ impl Decider {
 
     /// The window in force: what is known, or less where the provider said so.
     fn window(&self, call: &Call) -> Option<Window> {
-        let learnt = self.learnt.get(&provider(call)).map(|limit| *limit).filter(|limit| *limit < u64::MAX);
+        let learnt = self.learnt.get(&call.provider()).map(|limit| *limit).filter(|limit| *limit < u64::MAX);
         match (call.window, learnt) {
             (Some(window), Some(limit)) => Some(Window { tokens: window.tokens.min(limit), ..window }),
             (window, None) => window,
@@ -349,14 +228,6 @@ impl Decider {
         known.truncate(MOST - 1);
         known.insert(0, (policy.clone(), knobs));
         knobs
-    }
-
-    /// Tokens of a message, counted once.
-    fn weigh(&self, measured: &Measured, message: usize) -> u64 {
-        let message = &measured.request.conversation.messages[message];
-        // What pictures cost is the model's matter.
-        let key = message.fingerprint.key() ^ measured.prices;
-        self.memo.count(measured.scale.tokenizer, key, || measured.scale.message(measured.request, message) as usize) as u64
     }
 
     fn count(&self, call: &Call, body: &Bytes) -> Option<u64> {
@@ -386,11 +257,6 @@ impl Unreadable {
     }
 }
 
-/// Names whoever counts: an upstream and a model.
-fn provider(call: &Call) -> String {
-    [&*call.upstream, "\n", call.request.model()].concat()
-}
-
 /// Whether bytes alone show that no gate can be due.
 fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
     const AROUND: u64 = 16;
@@ -402,23 +268,6 @@ fn cannot_be_due(request: &Request, limits: &Limits) -> bool {
         && limits.max_bytes == 0
         && limits.max_media == 0
         && (limits.max_messages == 0 || conversation.messages.len() <= limits.max_messages as usize)
-}
-
-/// What tells one conversation's ledger entries from another's, besides its words.
-fn base(call: &Call, limits: &Limits, model: &str, rest: u64, knobs: Fingerprint) -> Fingerprint {
-    let mut hasher = Hasher::default();
-    hasher.piece(b't', &call.tenant.0);
-    hasher.piece(b'f', call.request.format.name().as_bytes());
-    hasher.piece(b'u', call.upstream.as_bytes());
-    hasher.piece(b'm', model.as_bytes());
-    hasher.piece(b'v', &VERSION.to_le_bytes());
-    hasher.piece(b'r', &rest.to_le_bytes());
-    let Limits { window, hygiene, preflight, target, max_bytes, max_media, max_messages } = *limits;
-    let (hygiene, least) = hygiene.unwrap_or((u64::MAX, 0));
-    let numbers = [window, hygiene, least as u64, preflight.unwrap_or(u64::MAX), target, max_bytes, max_media.into(), max_messages.into()];
-    hasher.piece(b'l', numbers.map(u64::to_le_bytes).as_flattened());
-    hasher.piece(b'k', &knobs.0);
-    hasher.finish()
 }
 
 /// The output cap to send where prompt and cap together do not fit, and the policy allows to lower it before anybody complains.

@@ -32,11 +32,15 @@ mod tap;
 mod target;
 mod tls;
 mod traces;
+mod tries;
 mod tunnel;
 mod upload;
 mod upstream;
 
-use std::{sync::Arc, time::Duration, time::Instant};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use http::Request;
 use hyper::body::Incoming;
@@ -45,14 +49,12 @@ use tokio_util::task::TaskTracker;
 use self::{
     access::Access,
     admission::Admission,
-    decide::{Decide, Decision, Report},
+    decide::Decide,
     discover::Windows,
     downstream::{Answering, Broken, Down, Run},
     error::Error,
-    headers::Rewrite,
     metrics::Metrics,
     payload::Payload,
-    relay::{Held, Verdict},
     reply::Reply,
     traces::Traces,
 };
@@ -60,10 +62,7 @@ pub use self::{
     call::Call,
     routes::{Policies, Route, Routes},
 };
-use crate::{
-    config::{self, Config, Problem, Websocket},
-    wire::overflow::{Class, Classified},
-};
+use crate::config::{self, Config, Problem, Websocket};
 
 /// What all exchanges under one configuration share.
 pub struct Proxy {
@@ -124,7 +123,7 @@ impl Proxy {
             websocket: config.websocket,
             annotate: config.annotate,
             max_chat_bytes: config.max_chat_bytes,
-            request_idle: pool::seconds(config.connection.idle_timeout),
+            request_idle: config::seconds(config.connection.idle_timeout),
             decide,
             windows,
             admission,
@@ -176,122 +175,14 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
     Ok(Some(match upgrade {
         Some(_) if reply.call.format.is_some() && proxy.websocket == Websocket::Refuse => Run::last(reply.refuse(Error::UpgradeRefused)),
         Some(upgrade) => Run::last(tunnel::run(upgrade, Payload::stream(upload), reply)),
-        None => match answer(&proxy, upload, &mut reply).await {
+        None => match tries::answer(&proxy, upload, &mut reply).await {
             Ok(answer) => Run::last(reply.pass(answer)),
             Err(error) => Run::last(reply.refuse(error)),
         },
     }))
 }
 
-/// The answer that the agent gets: upstream's to what it asked, or to less of it.
-async fn answer(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Result<Held, Error> {
-    let Some(format) = reply.call.reads else {
-        let payload = upload::pass(upload, proxy.request_idle).await?;
-        return reply.ask(payload, Rewrite::default()).await.map(Held::new);
-    };
-
-    if let Err(error) = reply.hold(http_body::Body::size_hint(&upload).lower()) {
-        reply.unread = Some(upload);
-        return Err(error);
-    }
-    let original = match upload::collect(&mut upload, proxy.max_chat_bytes, proxy.request_idle).await {
-        Ok(original) => original,
-        Err(error) => {
-            reply.unread = matches!(error, Error::TooLarge(_)).then_some(upload);
-            return Err(error);
-        }
-    };
-    reply.hold(original.len() as u64)?;
-    let collected = Instant::now();
-    reply.line.bytes_in = Some(original.len() as u64);
-    let plain = encoding::decode(&reply.call.headers, &original, proxy.max_chat_bytes);
-    // A few bytes may decode to many.
-    reply.hold(plain.as_ref().map_or(0, |plain| plain.len() as u64))?;
-    let decision = match plain {
-        Some(plain) => loop {
-            match reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await {
-                Some(Ok(decision)) => break Ok((decision, plain)),
-                Some(Err(wait)) => wait.over().await,
-                None => break Err("panic"),
-            }
-        },
-        None => Err("undecodable"),
-    };
-    let (plain, edited, ticket) = match decision {
-        Err(cause) => {
-            reply.line.report = Report { cause: Some(cause), ..Report::default() };
-            return reply.ask(Payload::Whole(original), Rewrite::default()).await.map(Held::new);
-        }
-        Ok((Decision::Refuse { status, message }, _)) => return Err(Error::Refused { status, message }),
-        Ok((Decision::Pass(report), plain)) => {
-            reply.line.report = report;
-            (plain, None, None)
-        }
-        Ok((Decision::Send { body, report, ticket }, plain)) => {
-            reply.line.report = report;
-            (plain, Some(body), Some(ticket))
-        }
-    };
-    reply.line.added = Some(collected.elapsed());
-
-    let rewrite = Rewrite { length: edited.as_ref().map(|body| body.len()), again: false };
-    let first = reply.ask(Payload::Whole(edited.clone().unwrap_or_else(|| original.clone())), rewrite).await?;
-    let (first, refusal) = match relay::judge(first, format, reply).await {
-        Verdict::Pass(answer) => return Ok(answer),
-        Verdict::Refused(first, refusal) => (first, refusal),
-    };
-
-    // Refused, and nothing that matters has gone down yet. There is one more try; whatever becomes of it, this first refusal is what the
-    // agent gets if not an answer, because agents heal themselves by its words and numbers.
-    reply.asking = None;
-    let status = first.head.status.as_u16();
-    if is_overflow(&refusal, status, reply) {
-        reply.line.overflow = Some(refusal.rule);
-        let sent = edited.unwrap_or_else(|| plain.clone());
-        let harder = reply.consider(format, &plain, move |decide, incoming| decide.after_overflow(incoming, &sent, &refusal)).await;
-        let Some((body, report, ticket)) = harder.flatten() else { return Ok(first) };
-        reply.line.retried = Some("harder");
-        let rewrite = Rewrite { length: Some(body.len()), again: true };
-        let Ok(second) = reply.ask(Payload::Whole(body), rewrite).await else { return Ok(first) };
-        return Ok(match relay::judge(second, format, reply).await {
-            Verdict::Pass(second) if second.can_stand_for(&first, reply.began()) => {
-                reply.line.report = report;
-                proxy.decide.accepted(&ticket);
-                second
-            }
-            Verdict::Pass(_) => first,
-            Verdict::Refused(second, refusal) => {
-                let status = second.head.status.as_u16();
-                // Still too long says nothing against the edits.
-                if matches!(status, 400 | 422) && !is_overflow(&refusal, status, reply) {
-                    proxy.decide.quarantine(ticket);
-                }
-                first
-            }
-        });
-    }
-    match ticket {
-        Some(ticket) if matches!(status, 400 | 422) => {
-            reply.line.retried = Some("original");
-            proxy.decide.quarantine(ticket);
-            let second = reply.ask(Payload::Whole(original), Rewrite { length: None, again: true }).await;
-            Ok(second.map_or(first, Held::new))
-        }
-        _ => Ok(first),
-    }
-}
-
-/// From this share of the window on, a refusal without a reason is taken for an overflow.
-const NEARLY_FULL: f64 = 0.8;
-
-/// Whether a refusal means that the request is too long, and may be answered by a shorter one.
-fn is_overflow(refusal: &Classified, status: u16, reply: &Reply) -> bool {
-    let policy = reply.call.route.policies.of(&reply.line.report.model).overflow.clone();
-    policy.retry
-        && match refusal.class {
-            // Some say nothing at all; a request that nearly fills its window was too long for them.
-            Class::None => refusal.needs_estimate() && reply.line.report.pressure().is_some_and(|pressure| pressure >= NEARLY_FULL),
-            Class::Input | Class::InputPlusOutput | Class::Bytes => true,
-            Class::RateCeiling => status == 413 || policy.rate_ceiling_429,
-        }
+/// Locks what whoever panicked while holding it left whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,6 +8,7 @@ use plimsoll::compact::summary::Summary;
 use plimsoll::compact::{Knobs, Rung, schedule::Course, schedule::Forgetful};
 use plimsoll::conversation::{Fingerprint, Role};
 use plimsoll::decide::{Call, Decider, Decision, Mode, Need, Policy, Report, Rewrite, Steer};
+use plimsoll::wire::overflow::{Class, Classified, Scope};
 use plimsoll::wire::{Format, Request, check};
 use proptest::prelude::*;
 use serde_json::json;
@@ -183,8 +184,8 @@ fn private_ledger_entries_are_told_apart_by_tenant() {
     assert_eq!(decider.ledger.len(), 2 * entries, "another starts anew");
 }
 
-fn refusal(kind: plimsoll::decide::Kind, limit: Option<u64>, requested: Option<u64>) -> plimsoll::decide::Refusal {
-    plimsoll::decide::Refusal { kind, limit, requested, output: None, scope_is_input: true, lower_bound: false }
+fn refusal(class: Class, limit: Option<u64>, requested: Option<u64>) -> Classified {
+    Classified { class, limit, requested, requested_scope: Scope::Input, output: None, excess: None, lower_bound: false, rule: "test" }
 }
 
 proptest! {
@@ -193,7 +194,6 @@ proptest! {
     /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused.
     #[test]
     fn once_the_retry_is_sized_from_the_error(format in format(), events in history(10..50), ratio in 0.7f64..1.6, share in 0.3f64..0.9) {
-        use plimsoll::decide::Kind;
         let call = Call { window: None, ..call(format, render(format, &events, None), 0) };
         let came = &call.request;
         let counted = { let scale = plimsoll::budget::load::Scale::of(came, "test"); scale.rest(came) + came.conversation.messages.iter().map(|message| scale.message(came, message)).sum::<u64>() };
@@ -201,7 +201,7 @@ proptest! {
         let requested = (counted as f64 * ratio) as u64;
         let limit = (requested as f64 * share) as u64;
         let decider = decider();
-        let Some(retry) = decider.after_overflow(&call, call.request.bytes(), &refusal(Kind::Input, Some(limit), Some(requested))) else {
+        let Some(retry) = decider.after_overflow(&call, call.request.bytes(), &refusal(Class::Input, Some(limit), Some(requested))) else {
             return Ok(());
         };
         let went = Request::read(format, retry.body.clone()).unwrap();
@@ -219,12 +219,11 @@ proptest! {
 /// A refusal that names no number teaches a window too, but only if the shorter request was taken: else it may have meant anything.
 #[test]
 fn a_window_that_nobody_named_is_learnt_when_the_retry_is_taken() {
-    use plimsoll::decide::Kind;
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
     let events = history(40..60).new_tree(&mut TestRunner::deterministic()).unwrap().current();
     let decider = decider();
     let call = call(Format::Chat, render(Format::Chat, &events, None), 10_000_000);
-    let retry = decider.after_overflow(&call, call.request.bytes(), &refusal(Kind::Input, None, None)).unwrap();
+    let retry = decider.after_overflow(&call, call.request.bytes(), &refusal(Class::Input, None, None)).unwrap();
     assert!(matches!(decider.before_send(&call), Decision::Pass(report) if report.window == Some(10_000_000)));
     decider.accepted(&retry.ticket);
     let (_, report) = send(&decider, &call);
@@ -239,10 +238,9 @@ fn one_turn(text: &str, cap: u64) -> Vec<u8> {
 /// An answer that is too long is shortened before any history is.
 #[test]
 fn an_output_cap_that_does_not_fit_is_lowered_and_nothing_else_changes() {
-    use plimsoll::decide::Kind;
     let call = Call { window: None, ..call(Format::Chat, one_turn(&"word ".repeat(400), 4000), 0) };
     let refusal =
-        plimsoll::decide::Refusal { output: Some(4000), scope_is_input: false, ..refusal(Kind::InputPlusOutput, Some(4096), Some(4500)) };
+        Classified { output: Some(4000), requested_scope: Scope::Total, ..refusal(Class::InputPlusOutput, Some(4096), Some(4500)) };
     let retry = decider().after_overflow(&call, call.request.bytes(), &refusal).unwrap();
     let sent = String::from_utf8(retry.body.to_vec()).unwrap();
     let cap: u64 =
@@ -408,9 +406,8 @@ fn a_cold_replay_looks_at_each_message_a_few_times() {
 /// Where nothing can be cut there is no retry, and the first error goes down.
 #[test]
 fn nothing_to_cut_means_no_retry() {
-    use plimsoll::decide::Kind;
     let call = Call { window: None, ..call(Format::Chat, one_turn("hello", 100), 0) };
-    assert!(decider().after_overflow(&call, call.request.bytes(), &refusal(Kind::Input, Some(10), Some(20))).is_none());
+    assert!(decider().after_overflow(&call, call.request.bytes(), &refusal(Class::Input, Some(10), Some(20))).is_none());
 }
 
 /// Fail open: after our edit was refused for another reason, the conversation goes as it came until it has grown.
@@ -444,7 +441,6 @@ fn what_a_model_never_reads_weighs_nothing() {
 /// A provider that counts more than we do is believed once it has refused something, and with room to spare: not all text is equally dense.
 #[test]
 fn a_provider_that_refused_once_is_not_asked_again_for_nearly_as_much() {
-    use plimsoll::decide::Kind;
     let events: Vec<Event> = (0..60)
         .flat_map(|n| [Event::Says(format!("and part {n}?")), Event::Answers { thinks: false, text: "it works like this. ".repeat(20) }])
         .chain([Event::Says("go on".into())])
@@ -456,7 +452,7 @@ fn a_provider_that_refused_once_is_not_asked_again_for_nearly_as_much() {
     let decider = decider();
     decider.learn_usage("test", call.request.model(), real, counted);
     assert!(!send(&decider, &call).1.edited, "nothing was refused yet");
-    let longer = refusal(Kind::Input, Some(real * 100 / 95), Some(real * 2));
+    let longer = refusal(Class::Input, Some(real * 100 / 95), Some(real * 2));
     assert!(decider.after_overflow(&call, call.request.bytes(), &longer).is_some());
     // Another branch of it, so that what the retry left behind is not found.
     let branch = [&events[..], &[Event::Answers { thinks: false, text: "done".into() }, Event::Says("thanks, next".into())]].concat();

@@ -1,36 +1,21 @@
 //! The conversation as it would be sent: what came, without what earlier compactions took away, with the changes proposed so far, and what that weighs.
 
+mod cleared;
+mod delta;
+mod said;
+
+pub use cleared::Cleared;
+
 use super::{digest::Records, summary::Summary};
 use crate::budget::load::Scale;
-use crate::conversation::{Block, Call, Conversation, Form, Kind, Message, Outcome, PartKind, Span, Turns};
-use crate::wire::{Change, Edit, Format, Request, json};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use crate::conversation::{Block, Conversation, Kind, Message, Turns};
+use crate::wire::{Change, Edit, Format, Request};
+use delta::{adds, same_place};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes that a token of notes is charged with.
 const BYTES_A_TOKEN: i64 = 4;
-
-/// What compactions have taken away for good: of the first `upto` messages all but `kept`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Cleared {
-    pub upto: usize,
-    pub kept: Vec<usize>,
-}
-
-impl Cleared {
-    /// The messages before `end` that are still there.
-    pub fn left(&self, end: usize) -> Vec<usize> {
-        self.kept.iter().copied().chain(self.upto..end).collect()
-    }
-
-    /// Those that are not, as what is cleared when they are all there is.
-    pub fn inverse(&self) -> Cleared {
-        let mut kept = self.kept.iter().copied().peekable();
-        Cleared { upto: self.upto, kept: (0..self.upto).filter(|place| kept.next_if_eq(place).is_none()).collect() }
-    }
-}
 
 pub struct View<'a> {
     pub request: &'a Request,
@@ -208,53 +193,6 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The call that a result of `message` answers: the last one of that id before it.
-    pub fn call_of(&self, message: usize, outcome: &Outcome) -> Option<(&'a Call, usize)> {
-        let places = self.callers.get(outcome.id.of(self.body()))?;
-        let &(place, block) = places.get(places.partition_point(|&(place, _)| place < message).checked_sub(1)?)?;
-        match &self.blocks(place).get(block)?.kind {
-            Kind::Call(call) => Some((call, place)),
-            _ => None,
-        }
-    }
-
-    /// What a result says, as one text.
-    pub fn output(&self, outcome: &Outcome) -> Cow<'a, str> {
-        let texts: Vec<Cow<'a, str>> = self
-            .conversation()
-            .parts_of(outcome)
-            .iter()
-            .filter_map(|part| match part.kind {
-                PartKind::Text { text } => Some(self.said(text)),
-                _ => None,
-            })
-            .collect();
-        match <[Cow<'a, str>; 1]>::try_from(texts) {
-            Ok([only]) => only,
-            Err(texts) => Cow::Owned(texts.join("\n")),
-        }
-    }
-
-    /// What the JSON string at `span` says, without halves of characters, which no text of ours could hold as they came.
-    pub fn said(&self, span: Span) -> Cow<'a, str> {
-        let raw = json::inner(self.body(), span).of(self.body());
-        match json::unescape(raw) {
-            Cow::Owned(said) if said.contains(char::REPLACEMENT_CHARACTER) && !raw.contains(char::REPLACEMENT_CHARACTER) => {
-                Cow::Owned(said.replace(char::REPLACEMENT_CHARACTER, ""))
-            }
-            said => said,
-        }
-    }
-
-    /// Arguments of a call as JSON text.
-    pub fn arguments(&self, call: &Call) -> Cow<'a, str> {
-        match call.form {
-            Form::Json => Cow::Borrowed(call.arguments.of(self.body())),
-            _ if call.arguments.of(self.body()).starts_with('"') => self.said(call.arguments),
-            _ => Cow::Borrowed(call.arguments.of(self.body())),
-        }
-    }
-
     pub fn drop(&mut self, message: usize) {
         if self.messages()[message].pinned || self.is_dropped(message) {
             return;
@@ -276,10 +214,9 @@ impl<'a> View<'a> {
     /// Takes back notes that were added to a message, and what was charged for them.
     pub fn take_back_notes(&mut self, message: usize) {
         (self.charge, self.noted) = ((0, 0), false);
-        let added = |change: &Change| matches!(change, Change::Append { .. } | Change::Before { .. });
-        let tokens: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.token_delta(message, change)).sum();
-        let bytes: i64 = self.changes[message].iter().filter(|change| added(change)).map(|change| self.byte_delta(message, change)).sum();
-        self.changes[message].retain(|change| !added(change));
+        let tokens: i64 = self.changes[message].iter().filter(|change| adds(change)).map(|change| self.token_delta(message, change)).sum();
+        let bytes: i64 = self.changes[message].iter().filter(|change| adds(change)).map(|change| self.byte_delta(message, change)).sum();
+        self.changes[message].retain(|change| !adds(change));
         self.now[message] = self.now[message].saturating_add_signed(-tokens);
         self.tokens = self.tokens.saturating_add_signed(-tokens);
         self.bytes = self.bytes.saturating_add_signed(-bytes);
@@ -324,8 +261,7 @@ impl<'a> View<'a> {
         };
         let tokens = self.token_delta(message, &change) - was(Self::token_delta);
         let bytes = self.byte_delta(message, &change) - was(Self::byte_delta);
-        let adds = matches!(change, Change::Append { .. } | Change::Before { .. });
-        if !adds && (tokens >= 0 || bytes >= 0) {
+        if !adds(&change) && (tokens >= 0 || bytes >= 0) {
             return false;
         }
         let media = self.media_left(message);
@@ -357,85 +293,6 @@ impl<'a> View<'a> {
                 here.into_iter().map(move |change| Edit { message: place, change })
             })
             .collect()
-    }
-
-    fn media_left(&self, message: usize) -> usize {
-        let blocks = self.blocks(message);
-        let all: usize = blocks.iter().map(|block| self.conversation().media_in(block)).sum();
-        let gone: usize = self.changes[message]
-            .iter()
-            .map(|change| match change {
-                Change::Note { .. } => 1,
-                Change::Result { block, .. } => blocks.get(*block).map_or(0, |block| self.conversation().media_in(block)),
-                _ => 0,
-            })
-            .sum();
-        all.saturating_sub(gone)
-    }
-
-    fn token_delta(&self, message: usize, change: &Change) -> i64 {
-        let count = |text: &str| self.scale.text(text) as i64;
-        match (change, self.target(message, change)) {
-            (Change::Append { text } | Change::Before { text }, _) => count(text) + 2,
-            (Change::Result { text, .. }, Some(Kind::Result(outcome))) => count(text) - self.scale.output(self.request, outcome) as i64,
-            (Change::Text { text, .. }, Some(Kind::Text { text: span })) => count(text) - self.scale.string(self.body(), *span) as i64,
-            (Change::Arguments { json, .. }, Some(Kind::Call(call))) => count(json) - count(&self.arguments(call)),
-            (Change::Note { text, .. }, Some(Kind::Media(media))) => count(text) - self.scale.media(self.body(), media) as i64,
-            (Change::Note { text, part: Some(part), .. }, Some(Kind::Result(outcome))) => {
-                match self.conversation().parts_of(outcome).get(*part).map(|part| &part.kind) {
-                    Some(PartKind::Media(media)) => count(text) - self.scale.media(self.body(), media) as i64,
-                    _ => 0,
-                }
-            }
-            _ => 0,
-        }
-    }
-
-    fn byte_delta(&self, message: usize, change: &Change) -> i64 {
-        let gone = match (change, self.target(message, change)) {
-            (Change::Result { .. }, Some(Kind::Result(outcome))) => outcome.content.len(),
-            (Change::Text { .. }, Some(Kind::Text { text })) => text.len(),
-            (Change::Arguments { .. }, Some(Kind::Call(call))) => call.arguments.len(),
-            (Change::Note { part: None, .. }, Some(Kind::Media(media))) => media.data.len(),
-            (Change::Note { part: Some(part), .. }, Some(Kind::Result(outcome))) => {
-                self.conversation().parts_of(outcome).get(*part).map_or(0, |part| part.span.len())
-            }
-            _ => 0,
-        };
-        let came = match change {
-            Change::Drop => 0,
-            Change::Arguments { json, .. } => json.len(),
-            Change::Result { text, .. }
-            | Change::Text { text, .. }
-            | Change::Note { text, .. }
-            | Change::Append { text }
-            | Change::Before { text } => text.len() + 4,
-        };
-        came as i64 - gone as i64
-    }
-
-    fn target(&self, message: usize, change: &Change) -> Option<&'a Kind> {
-        let n = match change {
-            Change::Result { block, .. } | Change::Text { block, .. } | Change::Arguments { block, .. } | Change::Note { block, .. } => {
-                *block
-            }
-            _ => return None,
-        };
-        self.blocks(message).get(n).map(|block| &block.kind)
-    }
-}
-
-/// Whether two changes stand for the same thing, so that the later one takes the place of the earlier.
-fn same_place(old: &Change, new: &Change) -> bool {
-    match (old, new) {
-        (Change::Result { block: a, .. }, Change::Result { block: b, .. })
-        | (Change::Arguments { block: a, .. }, Change::Arguments { block: b, .. })
-        | (Change::Text { block: a, .. }, Change::Text { block: b, .. }) => a == b,
-        (Change::Note { block: a, part: p, .. }, Change::Note { block: b, part: q, .. }) => a == b && p == q,
-        // A whole result replaced takes its pictures' notes with it.
-        (Change::Note { block: a, part: Some(_), .. }, Change::Result { block: b, .. }) => a == b,
-        (Change::Append { .. }, Change::Append { .. }) | (Change::Before { .. }, Change::Before { .. }) => true,
-        _ => false,
     }
 }
 

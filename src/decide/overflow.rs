@@ -1,10 +1,11 @@
 //! After the provider said "too long": once more, and harder, sized by the numbers that it named.
 
-use super::{Call, Decider, Measured, Mode, Report, Rewrite, Steer, Ticket, base, provider, refusal::Kind, refusal::Refusal, smaller_cap};
+use super::{Call, Decider, Measured, Mode, Report, Rewrite, Steer, Ticket, smaller_cap};
 use crate::budget::{Limits, Load, Trigger, Window, load::Scale};
 use crate::compact::{Goal, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::Fingerprint;
 use crate::wire::Request;
+use crate::wire::overflow::{Class, Classified, Scope};
 use bytes::Bytes;
 
 /// Stands for a window that nobody named.
@@ -24,52 +25,61 @@ struct Sizes {
 
 impl Decider {
     /// The one harder compaction after the provider said that the request is too long; `None` when the first error should go down.
-    pub fn after_overflow(&self, call: &Call, sent: &Bytes, refusal: &Refusal) -> Option<Rewrite> {
+    pub fn after_overflow(&self, call: &Call, sent: &Bytes, refusal: &Classified) -> Option<Rewrite> {
         if call.policy.mode != Mode::On || call.steer == Steer::Off || call.request.apart.is_some() {
             return None;
         }
+        let class = match refusal.class {
+            // An answer without a word is an overflow where the request nearly filled its window, which the caller has seen to.
+            Class::None if refusal.needs_estimate() => Class::Input,
+            Class::None => return None,
+            class => class,
+        };
+        let refusal = &Classified { class, ..*refusal };
         let request = call.request.fingerprinted();
         let measured = Measured::of(&request, Scale::of(&request, &call.upstream), &self.memo);
         let sizes = self.sizes(call, &measured, sent, refusal)?;
-        if refusal.teaches() {
-            self.learn_window(provider(call), refusal.limit.unwrap_or(u64::MAX));
+        if matches!(class, Class::Input | Class::InputPlusOutput) {
+            self.learn_window(call.provider(), refusal.limit.unwrap_or(u64::MAX));
         }
         // The cheapest repair loses nothing: a smaller answer.
-        let repaired = (refusal.kind == Kind::InputPlusOutput).then(|| lower_cap(call, &measured, sent, &sizes)).flatten();
+        let repaired = (class == Class::InputPlusOutput).then(|| lower_cap(call, &measured, sent, &sizes)).flatten();
         repaired.or_else(|| self.cut_harder(call, &measured, sent, refusal, &sizes))
     }
 
-    fn sizes(&self, call: &Call, measured: &Measured, sent: &Bytes, refusal: &Refusal) -> Option<Sizes> {
+    fn sizes(&self, call: &Call, measured: &Measured, sent: &Bytes, refusal: &Classified) -> Option<Sizes> {
         let request = measured.request;
         let counted = if sent == request.bytes() {
-            (0..request.conversation.messages.len()).map(|message| self.weigh(measured, message)).sum::<u64>() + measured.rest
+            (0..request.conversation.messages.len()).map(|message| measured.weigh(message)).sum::<u64>() + measured.rest
         } else {
             self.count(call, sent)?
         };
         let learnt = self.calibration.ratio(&call.upstream, &measured.scale.model);
-        let (prompt, ratio) = match refusal.prompt() {
+        let (prompt, ratio) = match prompt(refusal) {
             Some(prompt) => (prompt.max(1), (prompt as f64 / counted.max(1) as f64).clamp(0.25, 4.0)),
             None => (((counted as f64 * learnt) as u64).max(1), learnt),
         };
         let limit = refusal.limit.or(self.window(call).map(|window| window.tokens)).unwrap_or(u64::MAX);
         // A provider that refuses what should have fitted has a smaller window than it says, or than we think.
-        let limit = if refusal.limit.is_none() && refusal.kind != Kind::Bytes { limit.min(prompt - prompt / 20) } else { limit };
+        let limit = if refusal.limit.is_none() && refusal.class != Class::Bytes { limit.min(prompt - prompt / 20) } else { limit };
         Some(Sizes { counted, prompt, ratio, limit })
     }
 
-    fn cut_harder(&self, call: &Call, measured: &Measured, sent: &Bytes, refusal: &Refusal, sizes: &Sizes) -> Option<Rewrite> {
-        let Measured { request, prefixes, scale, rest, .. } = measured;
-        let cap = request.cap.map(|(_, cap)| cap);
+    fn cut_harder(&self, call: &Call, measured: &Measured, sent: &Bytes, refusal: &Classified, sizes: &Sizes) -> Option<Rewrite> {
+        let cap = measured.request.cap.map(|(_, cap)| cap);
         let window = self.window(call).unwrap_or(Window { tokens: sizes.limit.min(BOUNDLESS), separate_output: false });
-        let limits = call.policy.gates.limits(window, cap, scale.tokenizer.is_exact());
-        let answer = if window.separate_output || refusal.kind == Kind::Input && refusal.scope_is_input { 0 } else { cap.unwrap_or(0) };
-        let goal = sizes.goal(limits, call.policy.gates.target, answer, (refusal.kind == Kind::Bytes).then_some(sent.len() as u64));
+        let limits = call.limits(window, &measured.scale);
+        let answer = if window.separate_output || refusal.class == Class::Input && refusal.requested_scope == Scope::Input {
+            0
+        } else {
+            cap.unwrap_or(0)
+        };
+        let goal = sizes.goal(limits, call.policy.gates.target, answer, (refusal.class == Class::Bytes).then_some(sent.len() as u64));
 
-        let weigh = |message: usize| self.weigh(measured, message);
-        let base = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
-        let shelf = self.shelf(call, base);
-        let course =
-            Course { request, prefixes, scale, rest: *rest, limits: goal.limits, knobs: &call.policy.compact, weigh: &weigh, shelf };
+        let weigh = |message| measured.weigh(message);
+        let (course, base) = self.course(call, measured, &weigh, limits);
+        let course = Course { limits: goal.limits, ..course };
+        let Course { request, prefixes, rest, .. } = course;
         let end = request.conversation.messages.len();
         let came = (0..end).fold(Load::default(), |load, message| load + course.load(message));
         let mut standing = Standing { came, sent: came, ..Standing::default() };
@@ -92,8 +102,8 @@ impl Decider {
             epoch: epoch.number,
             ..sizes.report(call)
         };
-        let lesson = (refusal.kind == Kind::Input && refusal.limit.is_none()).then(|| (provider(call), sizes.limit));
-        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest: *rest, lesson } })
+        let lesson = (refusal.class == Class::Input && refusal.limit.is_none()).then(|| (call.provider(), sizes.limit));
+        Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest, lesson } })
     }
 
     /// The provider took the rewrite that `ticket` names. Where it had refused the longer one without a number, its window lies in between: so the
@@ -134,6 +144,19 @@ impl Sizes {
             ..Report::default()
         }
     }
+}
+
+/// The prompt's tokens by the provider's count, where it counted them.
+fn prompt(refusal: &Classified) -> Option<u64> {
+    if refusal.lower_bound || refusal.class == Class::Bytes {
+        return None;
+    }
+    let requested = refusal.requested?;
+    let prompt = match refusal.requested_scope {
+        Scope::Input => requested,
+        Scope::Total => requested.saturating_sub(refusal.output.unwrap_or(0)),
+    };
+    (prompt > 0).then_some(prompt)
 }
 
 /// What was sent, with an output cap that fits beside its prompt.

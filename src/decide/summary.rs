@@ -3,7 +3,7 @@
 //! The schedule of epochs knows nothing of this. Below the trigger a compaction is tried out on the request as it stands, and what it would take away is
 //! what a summary is made of; at the trigger, where requests may wait and none was made ahead, it is what the epoch that begins takes away.
 
-use super::{Call, Decider, Measured, Mode, Steer, VERSION, base, cannot_be_due};
+use super::{Call, Decider, Measured, Mode, Steer, VERSION, cannot_be_due};
 use crate::budget::{Limits, Trigger, load::Scale, models};
 use crate::compact::schedule::{Course, Epoch, Recall, Standing, WorkedOut};
 use crate::compact::summary::{Brief, Known, Measures, Pipeline, Shelf, Summary, Template, When, prepare};
@@ -63,19 +63,17 @@ impl Decider {
         let idle = !knobs.is_on() || call.policy.mode != Mode::On || call.steer != Steer::Default || request.apart.is_some();
         let window = self.window(call).filter(|_| !idle)?;
         let scale = Scale::of(request, &call.upstream);
-        let limits = call.policy.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
+        let limits = call.limits(window, &scale);
         let line = limits.ceiling() - lead(limits.ceiling(), knobs.lead);
         if cannot_be_due(request, &Limits { preflight: Some(line), ..limits }) {
             return None;
         }
         let request = &request.fingerprinted();
         let measured = Measured::of(request, scale, &self.memo);
-        let Measured { prefixes, scale, rest, .. } = &measured;
-        let weigh = |message: usize| self.weigh(&measured, message);
-        let epochs = base(call, &limits, &scale.model, *rest, self.knobs(&call.policy));
-        let shelf = self.shelf(call, epochs)?;
-        let course =
-            Course { request, prefixes, scale, rest: *rest, limits, knobs: &call.policy.compact, weigh: &weigh, shelf: Some(shelf) };
+        let weigh = |message| measured.weigh(message);
+        let (course, epochs) = self.course(call, &measured, &weigh, limits);
+        let shelf = course.shelf?;
+        let Course { prefixes, rest, .. } = course;
         let mut standing = course.follow(&self.ledger.page(epochs, call.now));
 
         // An epoch that nobody has sent yet, whether it begins with this request or began when nobody was here to see it.

@@ -11,11 +11,11 @@ use super::{
     error::Error,
     headers,
     routes::{Route, Routes},
-    steer::{Compact, Steer},
+    steer::Steering,
     target,
     traces::Trace,
 };
-use crate::wire::Format;
+use crate::{decide::Steer, wire::Format};
 
 pub struct Call {
     pub method: Method,
@@ -31,7 +31,7 @@ pub struct Call {
     pub format: Option<Format>,
     /// The format to read the body in; nothing where it passes unread.
     pub reads: Option<Format>,
-    pub steer: Steer,
+    pub steer: Steering,
     pub tenant: Tenant,
     pub is_upgrade: bool,
     pub takes_trailers: bool,
@@ -50,13 +50,13 @@ impl Call {
             return Err(refused(Error::Malformed));
         }
         let admitted = access.admit(&request.headers, key).map_err(refused)?;
-        let steer = match Steer::of(&request.headers) {
+        let steer = match Steering::of(&request.headers) {
             Err(unclear) if format.is_some() => return Err(refused(Error::Unclear(unclear))),
             steer => steer.unwrap_or_default(),
         };
         // A body under a SigV4 signature cannot be changed by anybody.
         let signed = request.headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-HMAC"));
-        let reads = request.method == Method::POST && !signed && steer.compact != Compact::Off;
+        let reads = request.method == Method::POST && !signed && steer.compact != Steer::Off;
         Ok(Call {
             target: target::join(&route.pool.base, rest, request.uri.query()).map_err(|_| refused(Error::Malformed))?,
             format,

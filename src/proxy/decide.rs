@@ -13,30 +13,25 @@ use http::{Extensions, uri::PathAndQuery};
 use super::{
     discover::{Found, Inquiry, Wait},
     metrics::Metrics,
-    pool::seconds,
     routes::{Policies, Settled},
-    steer::{Compact, Steer},
+    steer::Steering,
     summarizer::{Caller, Summarizer},
     tls,
     traces::Trace,
 };
 use crate::budget::{Window, models};
-use crate::config::{self, Config, Problem, secret};
+use crate::config::{self, Config, Problem, seconds, secret};
 use crate::conversation::Fingerprint;
-use crate::decide::{self as core, Decider, Refusal};
+use crate::decide::{self as core, Decider};
 use crate::ledger::{
     Ledger,
     disk::Disk,
     redis::{Address, Redis},
 };
-use crate::wire::{
-    Format, Request,
-    overflow::{Class, Classified, Scope},
-    usage::Usage,
-};
+use crate::wire::{Format, Request, overflow::Classified, usage::Usage};
 
 pub use super::summarizer::Flights;
-pub use crate::decide::{Report, Ticket};
+pub use crate::decide::{Decision, Report, Rewrite, Ticket};
 
 /// A chat request as it came.
 pub struct Incoming<'a> {
@@ -49,7 +44,7 @@ pub struct Incoming<'a> {
     /// Asks it for the windows of its models.
     pub inquiry: Inquiry<'a>,
     pub policies: &'a Policies,
-    pub steer: &'a Steer,
+    pub steer: &'a Steering,
     /// What of it is asked for, with which method's extensions; a summary is asked for in the same place.
     pub target: &'a PathAndQuery,
     pub extensions: &'a Extensions,
@@ -60,13 +55,6 @@ pub struct Incoming<'a> {
 /// Whose request it is: a keyed hash of the credential, which cannot be turned back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tenant(pub [u8; 32]);
-
-/// What is sent instead of what came.
-pub enum Decision {
-    Pass(Report),
-    Send { body: Bytes, report: Report, ticket: Ticket },
-    Refuse { status: u16, message: String },
-}
 
 /// Decides what is sent.
 pub struct Decide {
@@ -128,7 +116,7 @@ pub trait Script: Send + Sync {
     fn before_send(&self, _: &Incoming) -> Decision {
         Decision::Pass(Report::default())
     }
-    fn after_overflow(&self, _: &Incoming, _sent: &Bytes, _: &Classified) -> Option<(Bytes, Report, Ticket)> {
+    fn after_overflow(&self, _: &Incoming, _sent: &Bytes, _: &Classified) -> Option<Rewrite> {
         None
     }
     fn quarantine(&self, _: Ticket) {}
@@ -206,20 +194,15 @@ impl Decide {
         if let Some(wait) = self.summary(incoming, &call) {
             return Err(wait);
         }
-        Ok(match self.core.before_send(&call) {
-            core::Decision::Pass(report) => Decision::Pass(report),
-            core::Decision::Send(core::Rewrite { body, report, ticket }) => Decision::Send { body, report, ticket },
-            core::Decision::Refuse(report) => Decision::Refuse { status: 400, message: too_long(incoming.format, &report) },
-        })
+        Ok(self.core.before_send(&call))
     }
 
     /// The one harder try after upstream said that `sent` is too long; nothing: its refusal goes down.
-    pub fn after_overflow(&self, incoming: &Incoming, sent: &Bytes, refusal: &Classified) -> Option<(Bytes, Report, Ticket)> {
+    pub fn after_overflow(&self, incoming: &Incoming, sent: &Bytes, refusal: &Classified) -> Option<Rewrite> {
         if let Some(script) = &self.script {
             return script.after_overflow(incoming, sent, refusal);
         }
-        let rewrite = self.core.after_overflow(&self.call(incoming).ok()?.0, sent, &refused(refusal)?)?;
-        Some((rewrite.body, rewrite.report, rewrite.ticket))
+        self.core.after_overflow(&self.call(incoming).ok()?.0, sent, refusal)
     }
 
     /// Upstream took the harder try.
@@ -284,12 +267,7 @@ impl Decide {
             tenant,
             upstream: incoming.upstream.into(),
             policy: policy.decisions.clone(),
-            steer: match incoming.steer.compact {
-                Compact::Auto => core::Steer::Default,
-                Compact::Off => core::Steer::Off,
-                Compact::Now => core::Steer::Now,
-                Compact::Defer => core::Steer::Defer,
-            },
+            steer: incoming.steer.compact,
             window,
             now: self.now(),
         };
@@ -318,28 +296,8 @@ fn window(incoming: &Incoming, policy: &Settled, request: &Request) -> (Option<W
     }
 }
 
-fn refused(classified: &Classified) -> Option<Refusal> {
-    let kind = match classified.class {
-        Class::Input => core::Kind::Input,
-        Class::InputPlusOutput => core::Kind::InputPlusOutput,
-        Class::Bytes => core::Kind::Bytes,
-        Class::RateCeiling => core::Kind::RateCeiling,
-        // An answer without a word is an overflow where the request nearly filled its window, which the caller has seen to.
-        Class::None if classified.needs_estimate() => core::Kind::Input,
-        Class::None => return None,
-    };
-    Some(Refusal {
-        kind,
-        limit: classified.limit,
-        requested: classified.requested,
-        output: classified.output,
-        scope_is_input: classified.requested_scope != Scope::Total,
-        lower_bound: classified.lower_bound,
-    })
-}
-
 /// What an agent is told where the policy is to refuse: the words by which agents know to compact themselves.
-fn too_long(format: Format, report: &Report) -> String {
+pub fn too_long(format: Format, report: &Report) -> String {
     let (tokens, window) = (report.tokens.map_or(0, |(_, after)| after), report.window.unwrap_or(0));
     match format {
         Format::Messages => format!("prompt is too long: {tokens} tokens > {window} maximum"),

@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -24,9 +24,10 @@ use tokio::{
 
 use super::{
     encoding,
-    headers::Rewrite,
+    headers::{self, Rewrite},
+    lock,
     payload::Payload,
-    pool::{Pool, seconds},
+    pool::Pool,
     target,
     upstream::{self, Ask},
 };
@@ -35,7 +36,7 @@ use crate::{
         Window,
         discovery::{PLACES, Place, window_in},
     },
-    config::Base,
+    config::{Base, seconds},
 };
 
 /// How long an answer holds, that there is none included.
@@ -142,16 +143,12 @@ impl Windows {
         self.enabled == enabled && self.wait == seconds(wait)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The right to ask, if it is due and nobody does. It is to be dropped when the answer has been learnt.
     fn claim(&self, key: &Key, now: Instant) -> Option<watch::Sender<()>> {
         if key.1.is_empty() || key.1.len() > LONGEST_NAME {
             return None;
         }
-        let mut all = self.lock();
+        let mut all = lock(&self.known);
         let is_due = |known: &Known| now.saturating_duration_since(known.asked) >= known.again;
         match all.get_mut(key) {
             Some(known) if !is_due(known) => return None,
@@ -172,13 +169,13 @@ impl Windows {
     }
 
     fn known(&self, key: &Key) -> (Option<Window>, Option<(watch::Receiver<()>, Instant)>) {
-        let all = self.lock();
+        let all = lock(&self.known);
         all.get(key).map_or((None, None), |known| (known.window, known.first.clone().map(|first| (first, known.asked))))
     }
 
     /// An upstream that says nothing this time has not taken back what it said.
     fn learn(&self, key: &Key, window: Option<Window>, again: Duration) {
-        let mut all = self.lock();
+        let mut all = lock(&self.known);
         if let Some(known) = all.get_mut(key) {
             (known.window, known.again, known.first) = (window.or(known.window), again, None);
         }
@@ -256,7 +253,7 @@ fn credentials(of: &HeaderMap) -> HeaderMap {
     ];
     let mut out = HeaderMap::new();
     out.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    out.insert(USER_AGENT, HeaderValue::from_static(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))));
+    out.insert(USER_AGENT, HeaderValue::from_static(headers::PLIMSOLL));
     for name in names {
         out.extend(of.get_all(&name).iter().map(|value| (Some(name.clone()), value.clone())));
     }
@@ -344,7 +341,7 @@ mod tests {
         for n in 0..2 * MOST_KNOWN {
             drop(windows.claim(&key(&n.to_string()), start));
         }
-        assert_eq!(windows.lock().len(), MOST_KNOWN);
+        assert_eq!(lock(&windows.known).len(), MOST_KNOWN);
         assert!(windows.claim(&key("new"), start + 2 * AGAIN).is_some(), "old ones make room");
         assert!(windows.claim(&key(""), start).is_none() && windows.claim(&key(&"x".repeat(LONGEST_NAME + 1)), start).is_none());
     }

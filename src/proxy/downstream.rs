@@ -9,7 +9,7 @@ use std::{
     future::{Future, poll_fn},
     io, mem,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll},
 };
 
@@ -18,7 +18,7 @@ use futures_util::TryFutureExt;
 use http::{Response, StatusCode, response::Parts};
 use http_body::{Body, Frame};
 
-use super::events::Line;
+use super::{events::Line, lock};
 
 /// Ends an answer so that the agent sees it break.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Down {
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Error {
     /// One of our own headers says nothing that can be meant.
     Unclear(Unclear),
     /// Compaction may not let it pass (`strict`).
-    Refused { status: u16, message: String },
+    Refused(String),
     /// No token of ours, where one is needed.
     Unauthorized,
     /// As much runs as may run at once.
@@ -58,11 +58,10 @@ impl Error {
             Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Error::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
             Error::NoTunnel => StatusCode::METHOD_NOT_ALLOWED,
-            Error::Malformed | Error::Unclear(_) | Error::AgentGone => StatusCode::BAD_REQUEST,
+            Error::Malformed | Error::Unclear(_) | Error::Refused(_) | Error::AgentGone => StatusCode::BAD_REQUEST,
             Error::Unauthorized => StatusCode::UNAUTHORIZED,
             Error::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Error::TenantBusy { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Error::Refused { status, .. } => StatusCode::from_u16(*status).unwrap_or(StatusCode::BAD_REQUEST),
         }
     }
 
@@ -80,7 +79,7 @@ impl Error {
             Error::NoTunnel => "no_tunnel",
             Error::Malformed => "malformed",
             Error::Unclear(_) => "unclear_header",
-            Error::Refused { .. } => "refused",
+            Error::Refused(_) => "refused",
             Error::Unauthorized => "unauthorized",
             Error::Busy => "busy",
             Error::TenantBusy { .. } => "tenant_busy",
@@ -104,7 +103,7 @@ impl Error {
             Error::Unauthorized => "plimsoll: no token of this proxy; agents need one here".into(),
             Error::Busy => "plimsoll: the proxy itself is at its limit; try again in a moment".into(),
             Error::TenantBusy { seconds } => format!("plimsoll: the limit of this tenant is reached; try again in {seconds} s"),
-            Error::Refused { message, .. } => message.clone(),
+            Error::Refused(message) => message.clone(),
         }
     }
 
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_error_is_json_in_the_shape_of_the_api_that_was_called() {
-        let refused = Error::Refused { status: 400, message: "prompt is too long".into() };
+        let refused = Error::Refused("prompt is too long".into());
         for error in [
             Error::Unreachable,
             Error::ConnectTimeout,

@@ -13,6 +13,9 @@ use http::{
 
 use super::traces::Onward;
 
+/// What Plimsoll is called where it asks something itself.
+pub const PLIMSOLL: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+
 const OWN: &str = "x-plimsoll-";
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";

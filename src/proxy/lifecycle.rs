@@ -13,12 +13,12 @@ use super::{
     admin::Admin,
     decide::Decide,
     live::Live,
+    lock,
     metrics::{Metrics, OVERDUE},
-    pool::seconds,
     reload::{Reload, Source},
     server::Server,
 };
-use crate::config::{Config, Problem};
+use crate::config::{Config, Problem, seconds};
 
 /// How often unused connections are looked through.
 const PRUNE: Duration = Duration::from_secs(15);
@@ -288,13 +288,13 @@ impl Draining {
 
     /// Makes the end wait for a connection. One that was accepted in the very last moment is not waited for.
     pub fn watcher(&self) -> Watcher {
-        let connections = self.connections.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let connections = lock(&self.connections);
         connections.as_ref().map_or_else(|| GracefulShutdown::new().watcher(), GracefulShutdown::watcher)
     }
 
     /// Lets every watched connection finish what it is doing, and waits for them.
     async fn finished(&self) {
-        let connections = self.connections.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let connections = lock(&self.connections).take();
         if let Some(connections) = connections {
             connections.shutdown().await;
         }

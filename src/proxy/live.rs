@@ -9,8 +9,8 @@ use hyper_util::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Proxy, decide::Decide, log, patience::Limits, pool::seconds, tls};
-use crate::config::{Config, Problem};
+use super::{Proxy, decide::Decide, log, patience::Limits, tls};
+use crate::config::{Config, Problem, seconds};
 
 /// A configuration at work.
 pub struct Serving {

@@ -10,7 +10,7 @@ use std::{
     io::{self, IoSlice},
     mem,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll},
     time::Duration,
 };
@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::{downstream::Answer, events::Line};
+use super::{downstream::Answer, events::Line, lock};
 
 /// What a connection knows of the head that is coming in.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl Default for Head {
 
 impl Head {
     fn between(&self) -> MutexGuard<'_, Between> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The head is whole.

@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::pool::Seat;
+use super::{lock, pool::Seat};
 
 /// What is sent. A whole body can be sent again at no cost; a streamed one only while nothing of it was taken.
 pub enum Payload {
@@ -85,7 +85,7 @@ impl Track {
     }
 
     fn body(&self) -> MutexGuard<'_, Option<Incoming>> {
-        self.body.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.body)
     }
 }
 

@@ -4,46 +4,39 @@
 //! the way of a byte, and an exchange that is dropped closes its connection at once. Unused ones lie still in the pool; before one is used
 //! again it is polled once, which finds out whether upstream has closed it meanwhile. HTTP/2 connections are shared and have a task each.
 
+mod link;
+mod shared;
+mod socket;
+
 use std::{
-    future::{Future, poll_fn},
-    io::{self, IoSlice},
-    pin::{Pin, pin},
+    future::poll_fn,
+    io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Mutex,
+        atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use http::{
-    HeaderValue, Request, Response, StatusCode, Uri,
+    HeaderValue, Request, Response, Uri,
     uri::{PathAndQuery, Scheme},
 };
-use hyper::{
-    body::Incoming,
-    client::conn::{http1, http2},
-};
-use hyper_util::{
-    client::legacy::connect::HttpConnector,
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::pki_types::ServerName;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
 use tokio_util::either::Either;
 use tower_service::Service;
 
-use super::{error::Error, payload::Payload, repoll::quietly, tls};
-use crate::config::{Base, Connection, Http2, Problem};
-
-type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
-type Socket = TokioIo<Listening>;
-type Multiplexed = http2::Connection<Socket, Payload, TokioExecutor>;
+pub use self::shared::Seat;
+use self::{
+    link::Link,
+    shared::{Shared, Stream},
+};
+use super::{error::Error, lock, payload::Payload, tls};
+use crate::config::{Base, Connection, Http2, Problem, seconds};
 
 /// How long a request waits for a connection that another one opens.
 const OTHERS_TURN: Duration = Duration::from_millis(100);
@@ -70,7 +63,7 @@ pub struct Pool {
 /// A connection that an exchange may use.
 pub enum Carrier {
     One(Box<Link>),
-    Many(Place),
+    Many(Stream),
 }
 
 impl Carrier {
@@ -78,27 +71,22 @@ impl Carrier {
     pub fn is_used(&self) -> bool {
         match self {
             Carrier::One(link) => link.used,
-            Carrier::Many(place) => place.used,
+            Carrier::Many(stream) => stream.used,
         }
     }
 
     /// Whether upstream has said anything since it was asked; on a shared connection, to anybody.
     pub fn has_heard(&self) -> bool {
-        let (heard, before) = match self {
-            Carrier::One(link) => (&link.heard, link.heard_before),
-            Carrier::Many(place) => (&place.heard, place.heard_before),
-        };
-        heard.load(Ordering::Relaxed) != before
+        match self {
+            Carrier::One(link) => link.heard.anything(),
+            Carrier::Many(stream) => stream.heard.anything(),
+        }
     }
 
-    pub async fn send(&mut self, mut request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+    pub async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
         match self {
             Carrier::One(link) => link.send(request).await,
-            Carrier::Many(place) => {
-                request.body_mut().hold(place.seat.clone());
-                place.heard_before = place.heard.load(Ordering::Relaxed);
-                place.sender.send_request(request).await
-            }
+            Carrier::Many(stream) => stream.send(request).await,
         }
     }
 }
@@ -150,8 +138,8 @@ impl Pool {
     }
 
     async fn used(&self) -> Option<Carrier> {
-        if let Some(place) = self.place(None) {
-            return Some(Carrier::Many(place));
+        if let Some(stream) = self.stream(None) {
+            return Some(Carrier::Many(stream));
         }
         loop {
             let mut link = lock(&self.idle).pop()?;
@@ -161,11 +149,11 @@ impl Pool {
         }
     }
 
-    /// A place on a shared connection that was opened after `since`.
-    fn place(&self, since: Option<Instant>) -> Option<Place> {
+    /// A stream of a shared connection that was opened after `since`.
+    fn stream(&self, since: Option<Instant>) -> Option<Stream> {
         let mut shared = lock(&self.shared);
         shared.retain(|shared| !shared.sender.is_closed());
-        shared.iter_mut().filter(|shared| since.is_none_or(|since| shared.opened_at > since)).find_map(Shared::place)
+        shared.iter_mut().filter(|shared| since.is_none_or(|since| shared.opened_at > since)).find_map(Shared::stream)
     }
 
     /// A connection that did not exist before this call.
@@ -174,8 +162,8 @@ impl Pool {
         if self.speaks_http2.load(Ordering::Relaxed) {
             // Somebody else's connection may do, but not if it takes longer than they usually do.
             let turn = tokio::time::timeout(OTHERS_TURN, self.connecting.lock()).await;
-            if let Some(place) = self.place(Some(called)) {
-                return Ok(Carrier::Many(place));
+            if let Some(stream) = self.stream(Some(called)) {
+                return Ok(Carrier::Many(stream));
             }
             let connected = self.connect_in_time().await;
             drop(turn);
@@ -195,7 +183,7 @@ impl Pool {
         };
         let tcp = self.connector.clone().call(self.origin.clone()).await;
         let tcp = tcp.map_err(|error| if is_lack_of_files(&error) { Error::Busy } else { unreachable(&error) })?.into_inner();
-        let (stream, negotiated) = match &self.tls {
+        let (socket, http2) = match &self.tls {
             None => (Either::Left(tcp), self.settings.http2 == Http2::Always),
             Some((tls, name)) => {
                 let stream = tls.connect(name.clone(), tcp).await.map_err(|error: io::Error| unreachable(&error))?;
@@ -203,14 +191,14 @@ impl Pool {
                 (Either::Right(Box::new(stream)), http2)
             }
         };
-        match negotiated {
-            false => Link::open(stream).await.map(|link| Carrier::One(Box::new(link))),
+        match http2 {
+            false => Link::open(socket).await.map(|link| Carrier::One(Box::new(link))),
             true => {
-                let mut shared = Shared::open(stream).await?;
+                let mut shared = Shared::open(socket).await?;
                 self.speaks_http2.store(true, Ordering::Relaxed);
-                let place = shared.place().ok_or(Error::Closed)?;
+                let stream = shared.stream().ok_or(Error::Closed)?;
                 lock(&self.shared).push(shared);
-                Ok(Carrier::Many(place))
+                Ok(Carrier::Many(stream))
             }
         }
     }
@@ -243,183 +231,6 @@ impl Pool {
     }
 }
 
-/// An HTTP/1 connection.
-pub struct Link {
-    sender: http1::SendRequest<Payload>,
-    /// Nothing once it has ended.
-    connection: Option<http1::Connection<Socket, Payload>>,
-    heard: Arc<AtomicUsize>,
-    heard_before: usize,
-    used: bool,
-    idle_since: Instant,
-}
-
-impl Link {
-    async fn open(stream: Stream) -> Result<Link, Error> {
-        let (socket, heard) = Listening::to(stream);
-        let (sender, connection) =
-            http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
-        Ok(Link { sender, connection: Some(connection), heard, heard_before: 0, used: false, idle_since: Instant::now() })
-    }
-
-    async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
-        self.heard_before = self.heard.load(Ordering::Relaxed);
-        // Whoever had the connection last would be woken; it is polled here.
-        let mut answer = pin!(quietly(|| self.sender.send_request(request)));
-        let connection = &mut self.connection;
-        poll_fn(|cx| {
-            let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());
-            // The answer comes by way of the connection, which was just polled: there is nobody to wake.
-            let unwoken = &mut Context::from_waker(Waker::noop());
-            let polled = answer.as_mut().poll(unwoken);
-            if ended && !matches!(&polled, Poll::Ready(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
-                // Dropping it tells whoever still waits for something. After an upgrade it holds the socket.
-                *connection = None;
-                return if polled.is_pending() { answer.as_mut().poll(unwoken) } else { polled };
-            }
-            polled
-        })
-        .await
-    }
-
-    /// Lets the connection read and write.
-    pub fn poll(&mut self, cx: &mut Context<'_>) {
-        if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(cx).is_ready()
-        {
-            self.connection = None;
-        }
-    }
-
-    fn is_open(&mut self, cx: &mut Context<'_>) -> bool {
-        self.poll(cx);
-        self.connection.is_some() && self.sender.is_ready()
-    }
-
-    /// The bare socket after an upgrade, and what upstream has already said on it.
-    pub fn into_upgraded(mut self) -> Option<(Stream, Bytes)> {
-        self.connection.take().map(|connection| {
-            let parts = connection.into_parts();
-            (parts.io.into_inner().stream, parts.read_buf)
-        })
-    }
-}
-
-/// A socket that knows how often something came from it.
-struct Listening {
-    stream: Stream,
-    heard: Arc<AtomicUsize>,
-}
-
-impl Listening {
-    fn to(stream: Stream) -> (Socket, Arc<AtomicUsize>) {
-        let heard = Arc::<AtomicUsize>::default();
-        (TokioIo::new(Listening { stream, heard: heard.clone() }), heard)
-    }
-}
-
-impl AsyncRead for Listening {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.heard.fetch_add(1, Ordering::Relaxed);
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Listening {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
-    }
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-/// An HTTP/2 connection.
-struct Shared {
-    sender: http2::SendRequest<Payload>,
-    /// Asked for how many streams upstream allows at once; polled by a task of its own. Nothing once it has ended: as long as it is there, requests
-    /// wait for it.
-    connection: Arc<Mutex<Option<Multiplexed>>>,
-    heard: Arc<AtomicUsize>,
-    streams: Arc<AtomicUsize>,
-    used: bool,
-    opened_at: Instant,
-    used_at: Instant,
-}
-
-/// A place on an HTTP/2 connection.
-pub struct Place {
-    sender: http2::SendRequest<Payload>,
-    seat: Arc<Seat>,
-    heard: Arc<AtomicUsize>,
-    heard_before: usize,
-    used: bool,
-}
-
-/// One of the streams that a connection may have: taken until both the request and its answer are over.
-pub struct Seat(Arc<AtomicUsize>);
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl Shared {
-    async fn open(stream: Stream) -> Result<Shared, Error> {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(TokioTimer::new()).keep_alive_interval(Some(Duration::from_secs(30))).keep_alive_timeout(Duration::from_secs(20));
-        // Windows large enough that an upload or answer of megabytes is not held up by round trips.
-        builder.initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
-        // Until upstream has said how many streams it allows, one: a stream too many waits unseen for another to end.
-        builder.initial_max_send_streams(1);
-        let (socket, heard) = Listening::to(stream);
-        let (sender, connection) = builder.handshake::<_, Payload>(socket).await.map_err(|_| Error::Unreachable)?;
-        let connection = Arc::new(Mutex::new(Some(connection)));
-        let polled = connection.clone();
-        tokio::spawn(poll_fn(move |cx| {
-            let mut connection = lock(&polled);
-            let end = connection.as_mut().map_or(Poll::Ready(()), |connection| Pin::new(connection).poll(cx).map(drop));
-            if end.is_ready() {
-                *connection = None;
-            }
-            end
-        }));
-        let now = Instant::now();
-        Ok(Shared { sender, connection, heard, streams: Arc::default(), used: false, opened_at: now, used_at: now })
-    }
-
-    /// A place, unless all that upstream allows are taken: answers last minutes, a request must not wait for one to end.
-    fn place(&mut self) -> Option<Place> {
-        let most = lock(&self.connection).as_ref().map_or(0, Multiplexed::current_max_send_streams);
-        if self.streams.load(Ordering::Relaxed) >= most {
-            return None;
-        }
-        self.streams.fetch_add(1, Ordering::Relaxed);
-        self.used_at = Instant::now();
-        let used = std::mem::replace(&mut self.used, true);
-        let seat = Arc::new(Seat(self.streams.clone()));
-        Some(Place { sender: self.sender.clone(), seat, heard: self.heard.clone(), heard_before: 0, used })
-    }
-
-    fn is_busy(&self) -> bool {
-        self.streams.load(Ordering::Relaxed) > 0
-    }
-}
-
 /// Whether a connection failed because this process, or this machine, has too many files open: that says nothing of upstream.
 fn is_lack_of_files(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| error.source());
@@ -433,12 +244,4 @@ fn files(settings: &Connection) -> blake3::Hash {
         hasher.update(&std::fs::read(file).unwrap_or_default()).update(b"\0");
     }
     hasher.finalize()
-}
-
-pub fn seconds(seconds: f64) -> Duration {
-    Duration::from_secs_f64(seconds.max(0.0))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

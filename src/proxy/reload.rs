@@ -5,12 +5,12 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
-use super::{live::Live, pool::seconds};
-use crate::config::{self, Config, Overrides, Problem};
+use super::{live::Live, lock};
+use crate::config::{self, Config, Overrides, Problem, seconds};
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ impl Reload {
         let Some(source) = &self.source else {
             return Err(Problem { file: None, key: String::new(), what: "this process has no configuration file".into() });
         };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         // Before they are read: what changes in between is seen the next time.
         last.held = held(Some(source), &last.watched);
         let loaded = config::load(source.file.as_deref(), &source.overrides);
@@ -82,7 +82,7 @@ impl Reload {
     /// Reads it again if a file has changed since it was last read, whatever came of that.
     pub fn if_changed(&self) {
         let look = || {
-            let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = lock(&self.last);
             let held = held(self.source.as_ref(), &last.watched);
             (held != last.held).then_some(held)
         };
@@ -96,7 +96,7 @@ impl Reload {
 
     /// When it was last read, and why it was refused if it was.
     pub fn last(&self) -> (SystemTime, Option<String>) {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = lock(&self.last);
         (last.at, last.problem.clone())
     }
 

@@ -2,27 +2,16 @@
 
 use http::HeaderMap;
 
+use crate::decide::Steer;
+
 /// What one request asks of us.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Steer {
-    pub compact: Compact,
+pub struct Steering {
+    pub compact: Steer,
     /// Free text behind the word, for the log.
     pub reason: Option<String>,
     /// The window to assume, in tokens.
     pub window: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compact {
-    /// By the gates.
-    #[default]
-    Auto,
-    /// Not this request, not even when it is refused as too long.
-    Off,
-    /// Whatever the gates say.
-    Now,
-    /// Only if it would not fit otherwise.
-    Defer,
 }
 
 /// A header that says nothing that can be meant.
@@ -36,19 +25,19 @@ const COMPACT: Unclear =
     Unclear { header: "x-plimsoll-compact", accepted: "auto, off, now or defer, and a reason behind a semicolon if there is one" };
 const WINDOW: Unclear = Unclear { header: "x-plimsoll-window", accepted: "a whole number of tokens" };
 
-impl Steer {
+impl Steering {
     /// From `x-plimsoll-compact: auto|off|now|defer; reason` and `x-plimsoll-window: N`.
-    pub fn of(headers: &HeaderMap) -> Result<Steer, Unclear> {
+    pub fn of(headers: &HeaderMap) -> Result<Steering, Unclear> {
         let value = |what: Unclear| headers.get(what.header).map(|value| value.to_str().map_err(|_| what)).transpose();
         let said = value(COMPACT)?;
         let (word, reason) =
             said.map_or(("auto", None), |said| said.split_once(';').map_or((said, None), |(word, reason)| (word, Some(reason))));
-        Ok(Steer {
+        Ok(Steering {
             compact: match word.trim().to_ascii_lowercase().as_str() {
-                "auto" => Compact::Auto,
-                "off" => Compact::Off,
-                "now" => Compact::Now,
-                "defer" => Compact::Defer,
+                "auto" => Steer::Default,
+                "off" => Steer::Off,
+                "now" => Steer::Now,
+                "defer" => Steer::Defer,
                 _ => return Err(COMPACT),
             },
             reason: reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
@@ -61,21 +50,21 @@ impl Steer {
 mod tests {
     use super::*;
 
-    fn steer(compact: &str, window: &str) -> Result<Steer, Unclear> {
+    fn steer(compact: &str, window: &str) -> Result<Steering, Unclear> {
         let mut headers = HeaderMap::new();
         headers.insert("x-plimsoll-compact", compact.parse().unwrap());
         headers.insert("x-plimsoll-window", window.parse().unwrap());
-        Steer::of(&headers)
+        Steering::of(&headers)
     }
 
     #[test]
     fn headers_say_what_to_do_with_one_call() {
-        let check = |compact: &str, window: &str, wanted: Steer| assert_eq!(steer(compact, window), Ok(wanted));
-        check("off", "8000", Steer { compact: Compact::Off, reason: None, window: Some(8000) });
-        check("Now; before the review", " 1 ", Steer { compact: Compact::Now, reason: Some("before the review".into()), window: Some(1) });
-        check(" defer ;", "0", Steer { compact: Compact::Defer, window: Some(0), ..Steer::default() });
-        check("auto", "1", Steer { window: Some(1), ..Steer::default() });
-        assert_eq!(Steer::of(&HeaderMap::new()), Ok(Steer::default()));
+        let check = |compact: &str, window: &str, wanted: Steering| assert_eq!(steer(compact, window), Ok(wanted));
+        check("off", "8000", Steering { compact: Steer::Off, reason: None, window: Some(8000) });
+        check("Now; before the review", " 1 ", Steering { compact: Steer::Now, reason: Some("before the review".into()), window: Some(1) });
+        check(" defer ;", "0", Steering { compact: Steer::Defer, window: Some(0), ..Steering::default() });
+        check("auto", "1", Steering { window: Some(1), ..Steering::default() });
+        assert_eq!(Steering::of(&HeaderMap::new()), Ok(Steering::default()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod rest;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
@@ -20,15 +20,10 @@ use tokio::{
 };
 
 use self::rest::Rests;
-use super::{
-    decide::Tenant,
-    discover::Wait,
-    metrics::Metrics,
-    pool::{Pool, seconds},
-    traces::Trace,
-};
+use super::{decide::Tenant, discover::Wait, lock, metrics::Metrics, pool::Pool, traces::Trace};
 use crate::{
     compact::summary::{Answer, Failure, Outcome, Step, Summarize, Summary},
+    config::seconds,
     decide::{Claim, Decider, Job, Need},
     wire::{Format, usage::Usage},
 };
@@ -272,8 +267,4 @@ fn log(model: &str, took: Duration, cost: &Cost, summary: Option<&Summary>, caus
         cause,
         "summary"
     );
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

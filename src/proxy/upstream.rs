@@ -22,10 +22,11 @@ use super::{
     error::Error,
     headers::{self, Rewrite},
     payload::{Again, Payload, Track},
-    pool::{Carrier, Pool, seconds},
+    pool::{Carrier, Pool},
     repoll::quietly,
     traces::Onward,
 };
+use crate::config::seconds;
 
 /// A connection that upstream closed unseen shows within a round trip or two. Silence that ends later than this is upstream's own failure
 /// at work that it had begun, and asking again could do that work twice.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use plimsoll::{
     conversation::Fingerprint,
-    proxy::decide::{Decide, Decision, Incoming, Report, Script, Ticket},
+    proxy::decide::{Decide, Decision, Incoming, Report, Rewrite, Script, Ticket},
     wire::{overflow::Classified, usage::Usage},
 };
 
@@ -44,14 +44,15 @@ impl Script for Scripted {
         self.told.lock().unwrap().bodies.push(incoming.body.clone());
         let report = Report { trigger: Some("test"), tokens: Some((9, 4)), rungs: vec!["cull", "digest"], ..Report::default() };
         match self.first {
-            Some(body) => Decision::Send { body: Bytes::from_static(body.as_bytes()), report, ticket: ticket(1) },
+            Some(body) => Decision::Send(Rewrite { body: Bytes::from_static(body.as_bytes()), report, ticket: ticket(1) }),
             None => Decision::Pass(Report::default()),
         }
     }
 
-    fn after_overflow(&self, _: &Incoming, _: &Bytes, _: &Classified) -> Option<(Bytes, Report, Ticket)> {
+    fn after_overflow(&self, _: &Incoming, _: &Bytes, _: &Classified) -> Option<Rewrite> {
         self.told.lock().unwrap().overflows += 1;
-        self.harder.map(|body| (Bytes::from_static(body.as_bytes()), Report { trigger: Some("overflow"), ..Report::default() }, ticket(2)))
+        let report = Report { trigger: Some("overflow"), ..Report::default() };
+        self.harder.map(|body| Rewrite { body: Bytes::from_static(body.as_bytes()), report, ticket: ticket(2) })
     }
 
     fn quarantine(&self, ticket: Ticket) {

@@ -15,7 +15,7 @@ use crate::{
     config::{Base, secret},
     proxy::{
         encoding::{self, Inflate},
-        headers::Rewrite,
+        headers::{self, Rewrite},
         metrics::provider,
         payload::Payload,
         pool::Pool,
@@ -127,7 +127,7 @@ async fn own_headers(knobs: &Summarize, format: Format) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(USER_AGENT, HeaderValue::from_static(headers::PLIMSOLL));
     if format == Format::Messages {
         headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
     }

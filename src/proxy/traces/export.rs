@@ -24,7 +24,7 @@ use super::{
 use crate::{
     config::{Base, Config, Connection, Http2, Problem, secret},
     proxy::{
-        headers::Rewrite,
+        headers::{self, Rewrite},
         metrics::Metrics,
         payload::Payload,
         pool::Pool,
@@ -133,7 +133,7 @@ fn headers(secret: &str) -> Result<HeaderMap, Problem> {
     let problem = || Problem { file: None, key: "traces.headers".into(), what: what.into() };
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
-    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("plimsoll/", env!("CARGO_PKG_VERSION"))));
+    headers.insert(USER_AGENT, HeaderValue::from_static(headers::PLIMSOLL));
     for pair in secret.split([',', '\n']).map(str::trim).filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').ok_or_else(problem)?;
         let name: HeaderName = name.trim().parse().map_err(|_| problem())?;
