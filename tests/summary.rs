@@ -294,6 +294,81 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_that_come_at_the_same_moment_all_wait_for_the_one_summary() {
+    let stage = Arc::new(Stage::new(Upstream::new(|_, seen| says(&good(seen))).await, |_| {}).await);
+    let body: Arc<str> = body(OVER).into();
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let (stage, body) = (stage.clone(), body.clone());
+        all.spawn(async move { stage.send_while("k", &body).await.status() });
+    }
+    assert!(all.join_all().await.iter().all(|status| *status == 200));
+    assert_eq!((stage.models.seen().len(), stage.agents.seen().len()), (1, 16));
+    assert!(stage.agents.seen().iter().all(|seen| String::from_utf8_lossy(&seen.body).contains("GOODWORD")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_waits_for_the_summary_that_was_begun_ahead_of_it() {
+    let (models, gate) = gated().await;
+    let stage = Stage::new(models, |_| {}).await;
+    stage.send("k", &body(NEAR)).await;
+    stage.models.arrived(1).await;
+    let over = body(OVER);
+    let due = stage.send_while("k", &over);
+    let opened = async {
+        // Another conversation comes as far as asking in the meantime.
+        let other = body(OVER).replace("Reading", "I read");
+        let other = stage.send_while("k", &other);
+        let opened = async {
+            stage.models.arrived(2).await;
+            gate.send_replace(true);
+        };
+        tokio::join!(other, opened).0.status()
+    };
+    let (due, other) = tokio::join!(due, opened);
+    assert_eq!((due.status(), other, stage.models.seen().len()), (200, 200, 2));
+    assert!(stage.agents.seen()[1..].iter().all(|seen| String::from_utf8_lossy(&seen.body).contains("GOODWORD")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_without_end_is_cut_off() {
+    const FAR: usize = 128 << 20;
+    let written = Arc::new(Mutex::new(0));
+    let counted = written.clone();
+    let models = Upstream::conduct(move |_, _, mut stream| {
+        let counted = counted.clone();
+        async move {
+            let event = support::chunk(format!("data: {}\n\n", json!({"choices": [{"delta": {"content": "word ".repeat(9_000)}}]})));
+            tokio::io::AsyncWriteExt::write_all(&mut stream, support::SSE.as_bytes()).await.ok()?;
+            while *counted.lock().unwrap() < FAR {
+                tokio::io::AsyncWriteExt::write_all(&mut stream, &event).await.ok()?;
+                *counted.lock().unwrap() += event.len();
+            }
+            None
+        }
+    })
+    .await;
+    let stage = Stage::new(models, |_| {}).await;
+    let body = body(OVER);
+    assert_eq!(stage.send("k", &body).await.0.text(), by_digest(&body).await.text());
+    assert!(*written.lock().unwrap() < FAR);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_does_not_say_what_it_cost_is_counted_for() {
+    let models = Upstream::new(|_, seen| {
+        let choice = json!({"index": 0, "message": {"role": "assistant", "content": good(seen)}, "finish_reason": "stop"});
+        ok(&json!({"choices": [choice]}).to_string())
+    })
+    .await;
+    let stage = Stage::new(models, |config| config.policy.compact.summarize.tenant_tokens = 1_500).await;
+    assert!(stage.send("k", &body(OVER)).await.0.text().contains("GOODWORD"));
+    let other = body(OVER).replace("Reading", "I read");
+    assert_eq!(stage.send("k", &other).await.0.text(), by_digest(&other).await.text());
+    assert_eq!(stage.models.seen().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_tenant_never_gets_another_s_summary() {
     let calls = Arc::new(Mutex::new(0));
     let models = Upstream::new(move |_, seen| {

@@ -107,7 +107,10 @@ impl Decider {
             return None;
         }
         let prefix = prefixes[epoch.cleared.upto];
-        if shelf.is_provided_for(&prefixes[epoch.cleared_before.upto + 1..=epoch.cleared.upto]) || !shelf.claim(prefix) {
+        let taken_away = &prefixes[epoch.cleared_before.upto + 1..=epoch.cleared.upto];
+        if shelf.is_provided_for(taken_away) || !shelf.claim(prefix) {
+            // One that was begun ahead of need covers less, and serves as well.
+            let prefix = shelf.being_made(taken_away).unwrap_or(prefix);
             return urgent.then_some(Need::Await(Claim { prefix, shelf: shelf.base }));
         }
         let knobs = &call.policy.compact.summarize;
@@ -125,6 +128,11 @@ impl Decider {
         let pipeline = Pipeline::new(brief(call, course, epoch, sent, &shelf));
         let model = knobs.model(course.request.model()).to_owned();
         Some(Need::Begin(Box::new(Job { pipeline, urgent, model, claim })))
+    }
+
+    /// For how many seconds somebody here has been making a summary by now; nothing where nobody does.
+    pub fn begun(&self, claim: Claim, now: u64) -> Option<u64> {
+        Shelf { candidates: &self.summaries, base: claim.shelf, epochs: claim.shelf, now }.begun(claim.prefix)
     }
 
     /// Whether the summary that another replica makes is here now; nothing as long as it is being made. Asks a store.

@@ -25,11 +25,13 @@ use crate::{
     compact::summary::{Answer, Failure, Outcome, Step, Summarize, Summary},
     config::seconds,
     decide::{Claim, Decider, Job, Need},
+    tokens::Tokenizer,
     wire::{Format, usage::Usage},
 };
 
-/// How often a summary is looked for that another replica makes.
+/// How often a summary is looked for that another replica makes, and one that another request here is just about to ask for.
 const LOOK: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_millis(10);
 
 /// How a summary ended that is used.
 const KEPT: &str = "kept";
@@ -117,11 +119,12 @@ impl Spent {
 }
 
 impl Cost {
-    fn add(&mut self, usage: Option<Usage>) {
+    /// What an answer cost by its own account, or else, as nothing costs nothing, by our count of what was asked and said.
+    fn add(&mut self, usage: Option<Usage>, (asked, said): (u64, u64)) {
         let usage = usage.unwrap_or_default();
-        self.input += usage.input.unwrap_or(0);
+        self.input += usage.input.unwrap_or(asked);
         self.cached += usage.cached.unwrap_or(0);
-        self.output += usage.output.unwrap_or(0);
+        self.output += usage.output.unwrap_or(said);
     }
 }
 
@@ -144,11 +147,11 @@ impl Summarizer {
     /// Begins what is needed, unless whom it would ask or for whom is to be left alone. What the request should wait for, if it should.
     pub fn need(self: &Arc<Self>, need: Need, caller: Caller) -> Option<Wait> {
         match need {
-            Need::Await(claim) => self.wait(claim),
+            Need::Await(claim) => self.wait(claim).or_else(|| self.look_out(claim, caller)),
             Need::Elsewhere(claim) => self.watch(claim, caller),
             Need::Begin(job) => {
-                let (claim, urgent) = (job.claim, job.urgent);
-                if let Some(rest) = lock(&self.rests).left(caller.tenant, &job.model, caller.knobs.tenant_tokens, Instant::now()) {
+                let (claim, urgent, tenant, reads) = (job.claim, job.urgent, caller.tenant, job.pipeline.reads());
+                if let Some(rest) = self.reserve(&job, &caller, reads) {
                     let now = caller.now();
                     // Not here: a store may take its time to hear of it.
                     tokio::task::spawn_blocking(move || caller.core.summarized(claim, None, now, now + rest.as_secs().max(1)));
@@ -160,12 +163,23 @@ impl Summarizer {
                 let summarizer = self.clone();
                 tokio::spawn(async move {
                     summarizer.make(job, caller).await;
+                    lock(&summarizer.rests).release(tenant, reads);
                     lock(&summarizer.flights).remove(&claim);
                     drop(done);
                 });
                 if urgent { self.wait(claim) } else { None }
             }
         }
+    }
+
+    /// Sets `tokens` of the tenant's budget aside, or tells how long nothing is to be asked.
+    fn reserve(&self, job: &Job, caller: &Caller, tokens: u64) -> Option<Duration> {
+        let (mut rests, now) = (lock(&self.rests), Instant::now());
+        let left = rests.left(caller.tenant, &job.model, caller.knobs.tenant_tokens, now);
+        if left.is_none() {
+            rests.reserve(caller.tenant, tokens, now);
+        }
+        left
     }
 
     /// What to wait for where another replica makes the summary: it is looked for where that will put it.
@@ -186,6 +200,23 @@ impl Summarizer {
             drop(done);
         });
         self.wait(claim)
+    }
+
+    /// What to wait for where another request got the right to make the summary and has not come to asking yet.
+    fn look_out(&self, claim: Claim, caller: Caller) -> Option<Wait> {
+        if lock(&self.flights).contains_key(&claim) {
+            return None;
+        }
+        let begun = Duration::from_secs(caller.core.begun(claim, caller.now())?);
+        let until = Instant::now() + seconds(caller.knobs.deadline).checked_sub(begun)?;
+        let (done, receiver) = watch::channel(());
+        tokio::spawn(async move {
+            while Instant::now() < until && caller.core.begun(claim, caller.now()).is_some() {
+                tokio::time::sleep(SOON).await;
+            }
+            drop(done);
+        });
+        Some(Wait::new(receiver, until))
     }
 
     fn wait(&self, claim: Claim) -> Option<Wait> {
@@ -241,7 +272,7 @@ impl Summarizer {
             let said = timeout_at(until, self.ask(&request, &job.model, caller)).await.unwrap_or(Err(Failure::Silent));
             answer = Some(match said {
                 Ok(said) => {
-                    cost.add(said.usage);
+                    cost.add(said.usage, (request.tokens, Tokenizer::Estimate.count(&said.text) as u64));
                     Answer::Said(said)
                 }
                 Err(failure) => Answer::Failed(failure),

@@ -20,10 +20,12 @@ const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
 const MOST_MARKS: usize = 4;
 
 impl Ride {
-    /// The first `end` messages of a request as `edits` change them. Nothing where there is no assistant's turn to follow.
+    /// The first `end` messages of a request as `edits` change them. Nothing where there is no assistant's turn to follow, or where the request asks for
+    /// answers that are no text.
     pub fn of(request: &Request, edits: &[Edit], end: usize, output: u64) -> Option<Ride> {
         let messages = &request.conversation.messages;
-        if end == 0 || end >= messages.len() {
+        let hindered = request.rest.iter().any(|(name, value)| hinders(name.of(request.text()), value.of(request.text())));
+        if end == 0 || end >= messages.len() || hindered {
             return None;
         }
         let dropped = |message: usize| edits.iter().any(|edit| edit.message == message && edit.change == Change::Drop);
@@ -69,6 +71,18 @@ impl Ride {
             Some(head) => Ride { head: format!(r#"{head}"content":[{{"type":"text","text":""#), tail: format!("\"{MARK}}}]}}{rest}") },
             None => self,
         }
+    }
+}
+
+/// Whether a model that is asked with this member calls a tool, writes JSON, stops where a text of ours goes on, answers more than once, or not at once.
+fn hinders(name: &str, raw: &str) -> bool {
+    match name {
+        "tool_choice" | "function_call" => raw != "null" && !["\"auto\"", "\"none\""].iter().any(|free| raw.contains(free)),
+        "response_format" | "text" | "output_format" | "output_config" => raw.contains("\"json_"),
+        "stop" | "stop_sequences" => !matches!(raw, "null" | "[]" | "\"\""),
+        "n" => !matches!(raw, "null" | "1"),
+        "background" => raw == "true",
+        _ => false,
     }
 }
 
@@ -146,6 +160,29 @@ mod tests {
             r#"{"messages":[{"role":"user","content":"a\n\nnotes"},{"role":"assistant","content":"d"},{"role":"user","content":"P"}]}"#
         );
         assert_eq!(Ride::of(&request, &edits, 5, 100), None);
+    }
+
+    #[test]
+    fn a_request_for_answers_that_are_no_text_is_not_ridden_on() {
+        let check = |format: Format, member: &str, rides: bool| {
+            let list = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#;
+            let body = format!(r#"{{"model":"m",{member},"{}":{list}}}"#, format.list());
+            assert_eq!(Ride::of(&request(format, &body), &[], 2, 100).is_some(), rides, "{member}");
+        };
+        for member in [r#""n":3"#, r#""stop":["\n"]"#, r#""tool_choice":"required""#, r#""response_format":{"type":"json_object"}"#] {
+            check(Format::Chat, member, false);
+        }
+        for member in
+            [r#""n":1"#, r#""stop":null"#, r#""tool_choice":"auto""#, r#""response_format":{"type":"text"}"#, r#""logprobs":true"#]
+        {
+            check(Format::Chat, member, true);
+        }
+        check(Format::Messages, r#""tool_choice":{"type":"any"}"#, false);
+        check(Format::Messages, r#""tool_choice":{"type":"auto"}"#, true);
+        check(Format::Messages, r###""stop_sequences":["##"]"###, false);
+        check(Format::Responses, r#""text":{"format":{"type":"json_schema","name":"x","schema":{}}}"#, false);
+        check(Format::Responses, r#""text":{"format":{"type":"text"},"verbosity":"low"}"#, true);
+        check(Format::Responses, r#""background":true"#, false);
     }
 
     #[test]

@@ -107,6 +107,19 @@ impl Shelf<'_> {
         })
     }
 
+    /// The longest of these prefixes whose summary is being made.
+    pub fn being_made(&self, prefixes: &[Fingerprint]) -> Option<Fingerprint> {
+        prefixes.iter().rev().copied().find(|prefix| self.begun(*prefix).is_some())
+    }
+
+    /// For how many seconds the summary of a prefix has been made by now; nothing where nobody does.
+    pub fn begun(&self, prefix: Fingerprint) -> Option<u64> {
+        match self.candidates.get(self.key(prefix))? {
+            Candidate::Begun(since) => Some(self.now.saturating_sub(since)),
+            _ => None,
+        }
+    }
+
     /// The right to make the summary of a prefix, which only one asker gets.
     pub fn claim(&self, prefix: Fingerprint) -> bool {
         if self.is_provided_for(&[prefix]) {

@@ -105,7 +105,25 @@ impl Fault {
 /// Letters besides headings, below which a text says nothing.
 const LEAST_LETTERS: usize = 20;
 
-/// What the model meant as the summary: without scratchpad, thoughts, fences and chat around it, headings spelt as the template spells them.
+/// Lines of the prompts, which a model that has nothing to say says again.
+static PROMPTS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let prompts = [
+        include_str!("../prompts/system.md"),
+        include_str!("../prompts/full.md"),
+        include_str!("../prompts/update.md"),
+        include_str!("../prompts/merge.md"),
+        include_str!("../prompts/riding.md"),
+        include_str!("../prompts/rules.md"),
+        include_str!("../prompts/feedback.md"),
+    ];
+    prompts.into_iter().flat_map(str::lines).map(unmarked).filter(|line| line.len() >= ECHO).collect()
+});
+
+/// The shortest line, in bytes, that is an echo where it stands in the prompt too.
+const ECHO: usize = 20;
+
+/// What the model meant as the summary: without scratchpad, thoughts, fences, chat around it and what it was told, headings spelt as the template spells
+/// them.
 pub fn extract(said: &str, template: &Template) -> String {
     let mut text = said;
     for thought in ["</think>", "</thinking>", "</analysis>"] {
@@ -119,16 +137,18 @@ pub fn extract(said: &str, template: &Template) -> String {
         }
         text = text.split("</summary>").next().unwrap_or(text);
     }
+    let told: HashSet<&str> = template.text.lines().map(unmarked).filter(|line| line.len() >= ECHO).collect();
     let mut out = String::with_capacity(text.len());
     let mut begun = false;
     for line in text.lines() {
-        if line.trim_start().starts_with("```") && !begun {
+        let is_echo = told.contains(unmarked(line)) || PROMPTS.contains(unmarked(line));
+        if line.trim_start().starts_with("```") && !begun || is_echo && section(line, template).is_none() {
             continue;
         }
         match section(line, template) {
             Some(name) => {
                 // Talk before the first heading ("Here is the record:").
-                if !begun && words::head(&out, 301).len() <= 300 {
+                if !begun && (template.scratchpad || words::head(&out, 301).len() <= 300) {
                     out.clear();
                 }
                 begun = true;
@@ -141,6 +161,14 @@ pub fn extract(said: &str, template: &Template) -> String {
     }
     let text = out.trim();
     text.strip_suffix("```").filter(|_| text.matches("```").count() % 2 == 1).unwrap_or(text).trim().to_owned()
+}
+
+/// A line without the marks and numbers of a list.
+fn unmarked(line: &str) -> &str {
+    let start = line.trim_start_matches(|c: char| {
+        c.is_whitespace() || c.is_ascii_digit() || matches!(c, '-' | '*' | '+' | '•' | '.' | ')' | '(' | '[' | ']')
+    });
+    start.trim_end()
 }
 
 /// The template's section that a line heads, in one of the spellings that models have for that.
@@ -174,7 +202,12 @@ pub fn audit(said: &Said, text: &str, tokens: u64, known: &Known, template: &Tem
     let source = Source::of(&known.all);
     found(
         Fault::Invented,
-        identifiers::all(text).into_iter().filter(|name| !identifiers::occurs(name, &source)).map(str::to_owned).collect(),
+        identifiers::all(text)
+            .into_iter()
+            .filter(|name| !identifiers::occurs(name, &source))
+            .chain(identifiers::figures(text).into_iter().filter(|figure| !identifiers::is_said(figure, &source)))
+            .map(str::to_owned)
+            .collect(),
     );
     let there: HashSet<&str> = text.lines().filter_map(heading).collect();
     found(Fault::Sections, template.sections.iter().filter(|name| !there.contains(name.as_str())).cloned().collect());
@@ -219,7 +252,8 @@ pub fn prose(text: &str) -> String {
 
 fn is_refusal(text: &str) -> bool {
     const LONGEST: usize = 800;
-    let start = words::head(text.trim_start_matches(['#', '*', '-', ' ', '\n', '"']), 120).to_lowercase().replace('’', "'");
+    let said = prose(text);
+    let start = words::head(said.trim_start_matches(['#', '*', '-', ' ', '\n', '"', '¡']), 120).to_lowercase().replace('’', "'");
     text.len() < LONGEST && words::lines(include_str!("words/refusals.txt")).any(|refusal| start.starts_with(refusal))
 }
 
@@ -229,16 +263,17 @@ fn is_loop(text: &str) -> bool {
     const TIMES: usize = 4;
     const GRAM: usize = 8;
     let mut lines: HashMap<&str, usize> = HashMap::new();
-    for line in text.lines().map(str::trim).filter(|line| line.len() >= LINE) {
+    for line in text.lines().map(unmarked).filter(|line| line.len() >= LINE) {
         *lines.entry(line).or_default() += 1;
     }
     if lines.values().any(|times| *times >= TIMES) {
         return true;
     }
     let words: Vec<&str> = text.split_whitespace().collect();
-    // Where words are not spaced, characters are counted instead.
+    // Where words are not spaced, characters are counted instead; a list of paths is no such text.
     let chars: Vec<&str>;
-    let units = if text.chars().count() > 12 * words.len() {
+    let foreign = text.chars().filter(|c| !c.is_ascii()).count();
+    let units = if text.chars().count() > 12 * words.len() && 2 * foreign > text.chars().count() {
         chars = text.char_indices().filter(|(_, c)| !c.is_whitespace()).map(|(at, c)| &text[at..at + c.len_utf8()]).collect();
         &chars
     } else {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| words::patterns(include_str!("words/identifiers.txt"), ""));
+static FIGURES: LazyLock<Vec<Regex>> = LazyLock::new(|| words::patterns(include_str!("words/figures.txt"), ""));
 
 /// Names that are shorter say too little.
 const SHORTEST: usize = 4;
@@ -35,6 +36,43 @@ pub fn all(text: &str) -> Vec<&str> {
     out.sort_by_key(|(at, _)| *at);
     out.into_iter().map(|(_, name)| name).collect()
 }
+
+/// Numbers in `text` that mean something, each once.
+pub fn figures(text: &str) -> Vec<&str> {
+    let text = words::head(text, SEARCHED);
+    let mut seen = HashSet::new();
+    let found = FIGURES.iter().flat_map(|shape| shape.find_iter(text)).map(|found| found.as_str().trim_end_matches(['.', ',']));
+    found.filter(|figure| seen.insert(*figure)).collect()
+}
+
+/// Whether `source` has a figure, as it is or with other separators; a day, also with its year elsewhere or its month in words.
+pub fn is_said(figure: &str, source: &Source) -> bool {
+    let figure = figure.trim_start_matches(['v', '#']);
+    if source.has(figure) || source.has_in_lower_case(&figure.to_ascii_lowercase()) {
+        return true;
+    }
+    if figure.contains('@') {
+        return false;
+    }
+    let mut parts = figure.split('-');
+    if let (Some(year), Some(month), Some(day), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+        && year.len() == 4
+    {
+        let (m, d) = (month.trim_start_matches('0'), day.trim_start_matches('0'));
+        let spellings = ['-', '/', '.']
+            .map(|mark| [format!("{month}{mark}{day}"), format!("{day}{mark}{month}"), format!("{m}{mark}{d}"), format!("{d}{mark}{m}")]);
+        let name = month.parse::<usize>().ok().and_then(|month| MONTHS.get(month.wrapping_sub(1)));
+        let in_words = name.is_some_and(|name| source.has_in_lower_case(name)) && source.has(d);
+        return source.has(year) && (spellings.iter().flatten().any(|spelling| source.has(spelling)) || in_words);
+    }
+    let digits: String = figure.chars().filter(char::is_ascii_digit).collect();
+    digits.len() < LEAST_DIGITS || source.has_digits(&digits)
+}
+
+/// Numbers of fewer digits say too little.
+const LEAST_DIGITS: usize = 3;
+/// How months begin, in English and most languages that name them alike.
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "ma", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Words that happen to be spelt with hex digits, and fractions, are no names.
 fn telling(name: &str) -> bool {
@@ -68,15 +106,24 @@ pub fn occurs(name: &str, source: &Source) -> bool {
 pub struct Source<'a> {
     text: &'a str,
     lower: std::cell::OnceCell<String>,
+    digits: std::cell::OnceCell<String>,
 }
 
 impl<'a> Source<'a> {
     pub fn of(text: &'a str) -> Self {
-        Self { text, lower: std::cell::OnceCell::new() }
+        Self { text, lower: std::cell::OnceCell::new(), digits: std::cell::OnceCell::new() }
     }
 
     fn has(&self, name: &str) -> bool {
         memchr::memmem::find(self.text.as_bytes(), name.as_bytes()).is_some()
+    }
+
+    /// Whether these digits stand somewhere in a row, whatever separates them.
+    fn has_digits(&self, digits: &str) -> bool {
+        let all = self
+            .digits
+            .get_or_init(|| self.text.chars().filter(|c| !matches!(c, ',' | '.' | '\'' | '_' | '\u{a0}' | '\u{202f}')).collect());
+        memchr::memmem::find(all.as_bytes(), digits.as_bytes()).is_some()
     }
 
     fn has_in_lower_case(&self, name: &str) -> bool {
@@ -108,6 +155,17 @@ mod tests {
                 "4412987"
             ]
         );
+    }
+
+    #[test]
+    fn figures_may_be_spelt_otherwise_but_not_made_up() {
+        let source = Source::of(
+            "release 2.4.1 of March 5, 2026 and 07/09/2025 cost $48,200 for 12 500 rows; see #8812, ann@corp.example, port 4417, 12,345 ms",
+        );
+        let text = "v2.4.1, 2026-03-05, 2025-07-09, $48200, #8812, Ann@corp.example, 4417, 12345, 12.345, 999 and 17 rows";
+        assert_eq!(figures(text).into_iter().filter(|figure| !is_said(figure, &source)).collect::<Vec<_>>(), Vec::<&str>::new());
+        let made_up = "2.4.7 of 2031-03-05 cost $48,900; #8813, bob@corp.example, 4418, 54,321";
+        assert_eq!(figures(made_up).into_iter().filter(|figure| is_said(figure, &source)).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub fn mend(text: &str, faults: &[Fault], ask: Option<&str>, template: &Template
         return None;
     }
     let headings = text.lines().filter_map(heading).count();
-    if policy == Policy::Strict && headings == 0 {
+    if policy == Policy::Strict && headings == 0 && !template.sections.is_empty() {
         return None;
     }
     let mut text = without(text, faults, policy);

@@ -29,7 +29,11 @@ pub fn notes(summary: &Summary, scope: &Scope, budget: usize, count: &dyn Fn(&st
         return (digest.text, false, records);
     }
     let left = budget.saturating_sub(count(&heading) + count(&text) + 4);
-    let digest = digest(scope, left, count);
+    // Of the characters, anchors may have what a summary of its share leaves.
+    let most = (CHARS as f64 * SHARE) as usize;
+    let room = CHARS.saturating_sub(heading.chars().count() + text.chars().count().min(most) + 2).max(1);
+    let tight = |text: &str| count(text).max(text.chars().count().saturating_mul(left).div_ceil(room));
+    let digest = digest(scope, left, &tight);
     let anchors = capped(&digest.text);
     let room = CHARS.saturating_sub(anchors.chars().count() + heading.chars().count() + 2);
     let text = shortened(&text, room, &|text| text.chars().count());
@@ -155,6 +159,28 @@ mod tests {
         }
         let (text, has_summary, _) = notes(&summary(3), &scope, 60, &count);
         assert!(!has_summary && !text.contains("summary of"), "no room for one: {text}");
+    }
+
+    #[test]
+    fn however_much_was_said_there_is_room_for_the_summary() {
+        let word =
+            |n: usize| (0..4).map(|place| ["ba", "ko", "ri", "zu", "te", "mol", "fen", "dar"][(n >> (3 * place)) % 8]).collect::<String>();
+        let covered: Vec<Passage> = (0..3_000)
+            .map(|n| {
+                let text = format!(
+                    "Look at https://{}.example/{}/{} for the {} of it.",
+                    word(n),
+                    word(n * 7 + 1),
+                    word(n * 13 + 5),
+                    word(n * 31 + 2)
+                );
+                Passage { place: n, voice: Voice::User, call_id: "", text: text.into() }
+            })
+            .collect();
+        let summary = Summary { text: "## Open TODOs\n- Port the store.".into(), messages: 3_000, ..Summary::default() };
+        let (text, has_summary, _) = notes(&summary, &Scope { covered: &covered, kept: &[] }, 16_000, &count);
+        let chars = text.chars().count();
+        assert!(has_summary && text.contains("- Port the store.") && chars <= CHARS, "{chars}");
     }
 
     #[test]

@@ -21,6 +21,10 @@ const MOST_ASKS: usize = 16;
 const MOST_HALVINGS: usize = 2;
 /// Chunks that are worked off one after the other; more are parts that are merged.
 const MOST_CHUNKS: usize = 4;
+/// A longer answer, in bytes, is not even looked at; and so much of one is a record, of which notes have room for a part.
+const MOST_SAID: usize = 1 << 20;
+const MOST_RECORD: usize = 64 << 10;
+
 /// Everything that a summary is made from.
 #[derive(Clone, Debug)]
 pub struct Brief {
@@ -154,6 +158,11 @@ impl Pipeline {
         }
     }
 
+    /// Tokens that this reads at least: all of the conversation once.
+    pub fn reads(&self) -> u64 {
+        self.brief.ride.as_ref().map_or_else(|| self.weights.iter().sum(), |(_, weight)| *weight)
+    }
+
     /// Calls made so far.
     pub fn asks(&self) -> usize {
         self.asks
@@ -199,8 +208,12 @@ impl Pipeline {
     }
 
     fn said(&mut self, said: Said) -> Step {
+        if said.text.len() > MOST_SAID {
+            return self.again(vec![Fault::Long]);
+        }
         let text = super::material::clean(&guard::extract(&said.text, &self.brief.template)).replace("[plimsoll", "(plimsoll");
         let tokens = self.brief.measures.count(&text);
+        let text = super::words::head(&text, MOST_RECORD).to_owned();
         if self.is_last() {
             return self.final_text(said, text, tokens);
         }

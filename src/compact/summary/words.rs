@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn every_pattern_is_one() {
-        for list in [include_str!("words/identifiers.txt"), include_str!("words/injections.txt")] {
+        for list in [include_str!("words/identifiers.txt"), include_str!("words/figures.txt"), include_str!("words/injections.txt")] {
             assert_eq!(patterns(list, "(?i)").len(), lines(list).count());
         }
     }

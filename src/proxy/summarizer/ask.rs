@@ -30,9 +30,13 @@ use crate::{
     },
 };
 
-/// The longest answer that is read, in bytes, and the longest event of a stream.
+/// The longest answer that is read, in bytes, as it is sent and as it decodes; that of a stream, which has an event around every word or two; and its
+/// longest event.
 const MOST_BYTES: usize = 4 << 20;
+const MOST_STREAMED: usize = 16 << 20;
 const EVENT: usize = 1 << 20;
+/// An encoded stream is decoded in pieces of so many bytes, so that what a few of them decode to is bounded too.
+const PIECE: usize = 4 << 10;
 
 /// Where a call goes, and in whose name.
 struct Address {
@@ -149,11 +153,16 @@ async fn read(mut answer: Answer, format: Format) -> Result<Said, Failure> {
     if head.status == StatusCode::OK && is_stream {
         let mut inflate = Inflate::new(&head.headers);
         let (mut frames, mut listener) = (Frames::events(EVENT), Listener::new(format));
+        let mut left = MOST_STREAMED;
         while let Some(frame) = answer.body.frame().await {
-            let Ok(piece) = frame.map_err(|_| Failure::Silent)?.into_data() else { continue };
-            frames.push(inflate.push(&piece).ok_or(Failure::Rejected)?);
-            while let Some(frame) = frames.next_frame() {
-                listener.frame(&frame);
+            let Ok(mut piece) = frame.map_err(|_| Failure::Silent)?.into_data() else { continue };
+            while !piece.is_empty() {
+                let plain = inflate.push(&piece.split_to(piece.len().min(PIECE))).ok_or(Failure::Rejected)?;
+                left = left.checked_sub(plain.len()).ok_or(Failure::Rejected)?;
+                frames.push(plain);
+                while let Some(frame) = frames.next_frame() {
+                    listener.frame(&frame);
+                }
             }
         }
         return listener.said().ok_or(Failure::Unavailable);
@@ -162,7 +171,7 @@ async fn read(mut answer: Answer, format: Format) -> Result<Said, Failure> {
     while let Some(frame) = answer.body.frame().await {
         let Ok(piece) = frame.map_err(|_| Failure::Silent)?.into_data() else { continue };
         if body.len() + piece.len() > MOST_BYTES {
-            return Err(Failure::Rejected);
+            return Err(if answer.head.status.is_server_error() { Failure::Unavailable } else { Failure::Rejected });
         }
         body.extend_from_slice(&piece);
     }

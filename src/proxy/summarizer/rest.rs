@@ -8,6 +8,8 @@ use crate::proxy::decide::Tenant;
 
 /// A budget is for this long.
 const HOUR: Duration = Duration::from_secs(3600);
+/// A tenant whose budget is spoken for by summaries that are being made comes again after that.
+const SETTLED: Duration = Duration::from_secs(60);
 /// A rest is doubled so often.
 const MOST_DOUBLINGS: u32 = 4;
 /// So many tenants and models are remembered; more are somebody making them up.
@@ -27,25 +29,51 @@ struct Failing {
 struct Spent {
     since: Instant,
     tokens: u64,
+    /// What summaries that are being made will spend at least.
+    reserved: u64,
 }
 
 impl Rests {
     /// How long this model is not to be asked for this tenant yet, whose budget is `budget` tokens an hour, or any number where that is 0.
     pub fn left(&self, tenant: Tenant, model: &str, budget: u64, now: Instant) -> Option<Duration> {
         let failed = self.models.get(&(tenant, model.to_owned())).map(|failing| failing.until);
-        let spent = self.spent.get(&tenant).filter(|spent| budget > 0 && spent.tokens >= budget).map(|spent| spent.since + HOUR);
+        let spent = self.spent.get(&tenant).filter(|_| budget > 0).and_then(|spent| match budget {
+            _ if spent.tokens >= budget => Some(spent.since + HOUR),
+            _ if spent.tokens.saturating_add(spent.reserved) >= budget => Some(now + SETTLED),
+            _ => None,
+        });
         failed.into_iter().chain(spent).max().and_then(|until| until.checked_duration_since(now)).filter(|left| !left.is_zero())
     }
 
+    /// Takes note that so many tokens are being spent.
+    pub fn reserve(&mut self, tenant: Tenant, tokens: u64, now: Instant) {
+        if let Some(spent) = self.spent(tenant, now) {
+            spent.reserved = spent.reserved.saturating_add(tokens);
+        }
+    }
+
+    /// What was reserved is spent, or never will be.
+    pub fn release(&mut self, tenant: Tenant, tokens: u64) {
+        if let Some(spent) = self.spent.get_mut(&tenant) {
+            spent.reserved = spent.reserved.saturating_sub(tokens);
+        }
+    }
+
     pub fn spend(&mut self, tenant: Tenant, tokens: u64, now: Instant) {
+        if let Some(spent) = self.spent(tenant, now) {
+            spent.tokens = spent.tokens.saturating_add(tokens);
+        }
+    }
+
+    fn spent(&mut self, tenant: Tenant, now: Instant) -> Option<&mut Spent> {
         if self.spent.len() >= MOST && !self.spent.contains_key(&tenant) {
-            return;
+            return None;
         }
-        let spent = self.spent.entry(tenant).or_insert(Spent { since: now, tokens: 0 });
+        let spent = self.spent.entry(tenant).or_insert(Spent { since: now, tokens: 0, reserved: 0 });
         if now.duration_since(spent.since) >= HOUR {
-            *spent = Spent { since: now, tokens: 0 };
+            *spent = Spent { since: now, tokens: 0, ..*spent };
         }
-        spent.tokens = spent.tokens.saturating_add(tokens);
+        Some(spent)
     }
 
     /// How long the model rests now, where the first failure in a row costs `cooldown`.
@@ -92,6 +120,19 @@ mod tests {
         assert!(rests.left(B, "m", 0, now).is_none() && rests.left(A, "n", 0, now).is_none());
         rests.succeeded(A, "m");
         assert_eq!(rests.failed(A, "m", minute, now), minute);
+    }
+
+    #[test]
+    fn what_is_being_spent_counts_until_it_is_spent() {
+        let mut rests = Rests::default();
+        let now = Instant::now();
+        rests.reserve(A, 900, now);
+        assert_eq!(rests.left(A, "m", 1000, now), None);
+        rests.reserve(A, 100, now);
+        assert_eq!((rests.left(A, "m", 1000, now), rests.left(B, "m", 1000, now)), (Some(SETTLED), None));
+        rests.release(A, 100);
+        rests.spend(A, 50, now);
+        assert_eq!(rests.left(A, "m", 1000, now), None);
     }
 
     #[test]
