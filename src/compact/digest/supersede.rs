@@ -195,6 +195,10 @@ mod tests {
         check("The billing report is late.", "The shipping report is late.");
         check("Rule: never delete a branch.", "Rule: never rename a branch.");
         check("I'm willing to pay up to $600 for the business class upgrades.", "I'm willing to pay a change fee if needed, up to $100.");
+        check(
+            "Never change module_12_3ceb3f without asking team 4 about it first.",
+            "Never change module_13_a1b2c3 without asking team 5 about it first.",
+        );
         check("Please read src/main.rs in full.", "Move src/config.rs to the root, read it in full.");
         assert!(wrong.is_empty(), "not kept apart: {wrong:#?}");
     }

@@ -37,7 +37,9 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
     let new_values: Vec<&Value> = new.values.iter().filter(|v| !old.has_value(v.norm)).collect();
     let flipped = old.marks.negation != new.marks.negation;
     let contrast = contrasts(old, new);
-    let announced = new.marks.change || new.marks.retract;
+    // "Never change this" announces nothing beside "never change that": a word that both have is part of what they say.
+    let (changes, retracts) = (new.marks.change && !old.marks.change, new.marks.retract && !old.marks.retract);
+    let announced = changes || retracts;
     // A statement that names the old value beside a new one takes the old one back.
     let swaps = !new_values.is_empty() && old_values.len() < old.values.len() && (announced || new.marks.negation);
 
