@@ -4,7 +4,9 @@
 
 use std::{
     fmt::{self, Write as _},
+    fs::File,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     panic,
     sync::OnceLock,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -29,6 +31,17 @@ pub enum Stream {
     Error,
 }
 
+impl Stream {
+    /// The stream without its lock and buffer: a line is written at once and in one piece, and nobody waits for somebody else's.
+    fn file(self) -> io::Result<File> {
+        let stream = match self {
+            Stream::Output => io::stdout().as_fd().try_clone_to_owned(),
+            Stream::Error => io::stderr().as_fd().try_clone_to_owned(),
+        };
+        stream.map(File::from)
+    }
+}
+
 /// Writes the log to `stream` from now on. A panic becomes a line too, with its place and without its words, which could quote anything.
 pub fn init(log: &Log, stream: Stream) {
     let human = match log.format {
@@ -38,7 +51,7 @@ pub fn init(log: &Log, stream: Stream) {
         LogFormat::Json => false,
     };
     let (filter, handle) = reload::Layer::new(ours(log.level));
-    if tracing_subscriber::registry().with(Lines { human, stream }.with_filter(filter)).try_init().is_ok() {
+    if tracing_subscriber::registry().with(Lines { human, file: stream.file() }.with_filter(filter)).try_init().is_ok() {
         drop(FILTER.set(handle));
     }
     panic::set_hook(Box::new(|info| {
@@ -71,7 +84,7 @@ fn ours(level: config::Level) -> Targets {
 
 struct Lines {
     human: bool,
-    stream: Stream,
+    file: io::Result<File>,
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
@@ -88,10 +101,7 @@ impl<S: Subscriber> Layer<S> for Lines {
             json(now, level, &members)
         };
         // Nothing can be done about a log that cannot be written.
-        drop(match self.stream {
-            Stream::Output => io::stdout().lock().write_all(&line),
-            Stream::Error => io::stderr().lock().write_all(&line),
-        });
+        drop(self.file.as_ref().map(|mut file| file.write_all(&line)));
     }
 }
 
