@@ -17,6 +17,7 @@ pub mod lifecycle;
 mod live;
 pub mod log;
 pub mod metrics;
+mod news;
 mod patience;
 mod payload;
 mod pool;

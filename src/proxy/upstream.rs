@@ -21,6 +21,7 @@ use tokio::time::Sleep;
 use super::{
     error::Error,
     headers::{self, Rewrite},
+    news::News,
     payload::{Again, Payload, Track},
     pool::{Carrier, Pool},
     repoll::quietly,
@@ -143,7 +144,7 @@ async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload:
     let response = response.map_err(|error| judge(&error, carrier.has_heard()))?;
     let (head, incoming) = response.into_parts();
     let patience = Patience::new(seconds(pool.settings.idle_timeout));
-    let mut body = AnswerBody { incoming, carrier: Some(carrier), upload, pool: pool.clone(), patience };
+    let mut body = AnswerBody { incoming, carrier: Some(carrier), upload, pool: pool.clone(), patience, news: News::new() };
     if body.incoming.is_end_stream() && head.status != http::StatusCode::SWITCHING_PROTOCOLS {
         poll_fn(|cx| {
             body.release(cx);
@@ -180,6 +181,7 @@ pub struct AnswerBody {
     upload: Option<Arc<Track>>,
     pool: Arc<Pool>,
     patience: Patience,
+    news: News,
 }
 
 /// Why a body ends before its end.
@@ -206,6 +208,15 @@ impl AnswerBody {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<bytes::Bytes>, Cut>>> {
+        let Some(waker) = self.news.take(cx) else { return Poll::Pending };
+        let frame = self.poll_news(&mut Context::from_waker(&waker));
+        if frame.is_ready() {
+            self.news.go_on();
+        }
+        frame
+    }
+
+    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<bytes::Bytes>, Cut>>> {
         let frame = match &mut self.carrier {
             // Nobody but us moves this connection, so its body has something new only after it was polled here and need not wake anybody; and who asks
             // for more need not wake the connection, which is polled next.
