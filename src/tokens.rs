@@ -20,7 +20,7 @@ mod vocabulary;
 
 pub use crate::escape::unescape;
 pub use calibration::{Calibration, Ratio};
-pub use memo::{Memo, key};
+pub use memo::Memo;
 pub use text::count_json_string;
 
 /// How the tokens of a text are counted.

@@ -53,6 +53,8 @@ pub struct Request {
     pub rest: Vec<(Span, Span)>,
     /// Why this request is none of ours, where it is not.
     pub apart: Option<Apart>,
+    /// Bytes of messages that were read, not recognised.
+    pub news: usize,
     /// Empty where nobody has asked for them.
     prefixes: Vec<Fingerprint>,
 }
@@ -129,6 +131,7 @@ impl Request {
             thinking: None,
             rest: Vec::with_capacity(8),
             apart: None,
+            news: 0,
             prefixes: Vec::new(),
             text: text.clone(),
         };
@@ -147,7 +150,7 @@ impl Request {
             let mut reader = Reader::new(&text, fingerprints);
             let end = read_list(&mut reader, format, at, known)?;
             (ambiguous, apart) = (ambiguous | reader.ambiguous, reader.apart);
-            (request.conversation, request.prefixes) = (reader.conversation, reader.prefixes);
+            (request.conversation, request.prefixes, request.news) = (reader.conversation, reader.prefixes, reader.news);
             members.push((key, Span::new(at, end)));
             Some(end)
         })
@@ -267,55 +270,57 @@ impl Request {
     }
 }
 
-/// Reads the list of messages at `at`, and says where it ends.
+/// Reads the list of messages at `list`, and says where it ends.
 fn read_list(reader: &mut Reader, format: Format, list: usize, known: Option<(&Known, Fingerprint)>) -> Option<usize> {
     let bytes = reader.text.as_bytes();
-    let mut key = None;
     let mut elements: Vec<Element> = Vec::new();
     let mut at = json::space(bytes, list + 1);
     let mut is_over = bytes.get(at) == Some(&b']');
     // What lies here as it lay before needs no reading, and if there is nothing else, no remembering either.
-    let mut is_news = false;
+    let key = known.and_then(|(known, owner)| known.key(owner, format, bytes, list));
+    if let (Some((known, _)), Some(key)) = (known, key)
+        && let Some(reading) = known.get(key).filter(|reading| reading.list == list)
+    {
+        let count = reading.repeated(known, bytes);
+        if count > 0 {
+            elements.extend_from_slice(&reading.elements[..count]);
+            (at, is_over) = behind(bytes, reader.resume(&reading, count))?;
+        }
+    }
+    let recognised = elements.len();
     while !is_over {
-        let start = at;
-        if bytes.get(start) != Some(&b'{') {
+        if bytes.get(at) != Some(&b'{') {
             return None;
         }
-        at = reader.tape.read(reader.text, start)?;
-        let element = Span::new(start, at);
+        let element = Span::new(at, reader.tape.read(reader.text, at)?);
         match format {
             Format::Chat => chat::read(reader, element),
             Format::Responses => responses::read(reader, element),
             Format::Messages => messages::read(reader, element),
         }?;
-        if let Some((known, owner)) = known {
-            elements.push(Element { span: element, bytes: known.hash(&bytes[start..at]), parts: reader.conversation.parts.len() as u32 });
-            is_news |= elements.len() > known::TELLING;
-            if elements.len() == known::TELLING {
-                let name = Known::key(owner, format.name(), reader.prefixes[known::TELLING]);
-                key = Some(name);
-                if let Some(reading) = known.get(name).filter(|reading| reading.list == list) {
-                    let count = reading.repeated(known, bytes);
-                    if count > known::TELLING {
-                        at = reader.resume(&reading, count);
-                        elements.clear();
-                        elements.extend_from_slice(&reading.elements[..count]);
-                    }
-                }
-            }
+        reader.news += element.len();
+        if let Some((known, _)) = known {
+            let (hash, parts) = (known.hash(&bytes[element.range()]), reader.conversation.parts.len() as u32);
+            elements.push(Element { span: element, bytes: hash, parts });
         }
-        at = json::space(bytes, at);
-        match bytes.get(at)? {
-            b',' => at = json::space(bytes, at + 1),
-            b']' => is_over = true,
-            _ => return None,
-        }
+        (at, is_over) = behind(bytes, element.range().end)?;
     }
-    if let (Some(key), Some((known, _)), true) = (key, known, is_news && !reader.ambiguous && reader.apart.is_none()) {
+    let is_news = elements.len() > recognised && !reader.ambiguous && reader.apart.is_none();
+    if let (Some((known, _)), Some(key), true) = (known, key, is_news) {
         let (conversation, prefixes) = (reader.conversation.clone(), reader.prefixes.clone());
         known.put(key, Reading { list, elements, conversation, prefixes });
     }
     Some(at + 1)
+}
+
+/// Where the element starts that comes after one which ends at `end`; or where the list ends, and that it does.
+fn behind(bytes: &[u8], end: usize) -> Option<(usize, bool)> {
+    let at = json::space(bytes, end);
+    match bytes.get(at)? {
+        b',' => Some((json::space(bytes, at + 1), false)),
+        b']' => Some((at, true)),
+        _ => None,
+    }
 }
 
 fn thinking_budget(text: &str, value: Span) -> Option<u64> {

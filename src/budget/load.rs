@@ -146,13 +146,13 @@ impl Scale {
         self.rest_by(request, |_, count| count())
     }
 
-    /// The same, where the long members are counted, or remembered, by `remember`: it is given what tells one from another, and how to count it.
-    pub fn rest_by(&self, request: &Request, remember: impl Fn([&str; 2], &dyn Fn() -> u64) -> u64) -> u64 {
+    /// The same, where the long members are counted, or remembered, by `remember`: it is given the text of one, its key included, and how to count it.
+    pub fn rest_by(&self, request: &Request, remember: impl Fn(&str, &dyn Fn() -> u64) -> u64) -> u64 {
         const LONG: usize = 256;
         let body = request.text();
         let weight = |&(key, value): &(Span, Span)| {
             let count = || self.member(body, key, value);
-            if value.len() < LONG { count() } else { remember([key.of(body), value.of(body)], &count) }
+            if value.len() < LONG { count() } else { remember(Span { start: key.start, end: value.end }.of(body), &count) }
         };
         REST + request.rest.iter().map(weight).sum::<u64>()
     }

@@ -23,12 +23,8 @@ pub(super) struct Measured<'a> {
 
 impl<'a> Measured<'a> {
     pub fn of(request: &'a Request, scale: Scale, memo: &'a Memo) -> Self {
-        let rest = scale.rest_by(request, |[key, value], count| {
-            let mut hasher = Hasher::default();
-            hasher.piece(b'k', key.as_bytes());
-            hasher.piece(b'r', value.as_bytes());
-            memo.count(scale.tokenizer, hasher.finish().key(), || count() as usize) as u64
-        });
+        let rest =
+            scale.rest_by(request, |member, count| memo.count(scale.tokenizer, memo.key(member.as_bytes()), || count() as usize) as u64);
         let mut hasher = Hasher::default();
         hasher.piece(b'm', scale.model.as_bytes());
         hasher.piece(b'f', scale.format.name().as_bytes());

@@ -2,20 +2,19 @@
 //!
 //! An agent sends its whole history again with each request; all but the newest messages were counted already.
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Tokenizer, generations::Generations};
+use twox_hash::XxHash3_128;
 
-/// The key of a content: 128 bits of BLAKE3, which nobody finds two contents for.
-pub fn key(content: &[u8]) -> u128 {
-    let hash = blake3::hash(content);
-    hash.as_bytes().first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes))
-}
+use super::{Tokenizer, generations::Generations};
 
 /// Counts by tokenizer and content key, shared by all threads, within a number of bytes. What wasn't asked for lately is forgotten.
 #[derive(Debug)]
 pub struct Memo {
+    /// Unknown to those who send texts, so that nobody can make two contents meet.
+    seed: u64,
     shards: Vec<Mutex<Shard>>,
 }
 
@@ -34,7 +33,12 @@ impl Memo {
     /// Takes no more than about `bytes`.
     pub fn new(bytes: usize) -> Self {
         let limit = bytes / Self::SHARDS / Self::ENTRY;
-        Memo { shards: (0..Self::SHARDS).map(|_| Mutex::new(Generations::new(limit))).collect() }
+        Memo { seed: RandomState::new().hash_one(()), shards: (0..Self::SHARDS).map(|_| Mutex::new(Generations::new(limit))).collect() }
+    }
+
+    /// The key of a content that has no fingerprint. It holds for this memo only, and decides nothing.
+    pub fn key(&self, content: &[u8]) -> u128 {
+        XxHash3_128::oneshot_with_seed(self.seed, content)
     }
 
     /// The count that was inserted for this content, if it isn't forgotten.
@@ -108,7 +112,7 @@ mod tests {
     #[test]
     fn a_count_is_found_by_content_and_tokenizer() {
         let memo = Memo::new(1 << 20);
-        let (a, b) = (key(b"a"), key(b"b"));
+        let (a, b) = (memo.key(b"a"), memo.key(b"b"));
         assert_ne!(a, b);
         assert_eq!(memo.get(O200k, a), None);
         memo.insert(O200k, a, 1);
@@ -124,11 +128,11 @@ mod tests {
         let bytes = 1 << 20;
         let memo = Memo::new(bytes);
         for n in 0..200_000u64 {
-            memo.insert(O200k, key(&n.to_le_bytes()), n as usize);
+            memo.insert(O200k, memo.key(&n.to_le_bytes()), n as usize);
         }
         assert!(memo.len() * 25 < bytes && memo.len() > bytes / 200, "{} entries", memo.len());
-        assert_eq!(memo.get(O200k, key(&199_999u64.to_le_bytes())), Some(199_999));
-        assert_eq!(memo.get(O200k, key(&0u64.to_le_bytes())), None);
+        assert_eq!(memo.get(O200k, memo.key(&199_999u64.to_le_bytes())), Some(199_999));
+        assert_eq!(memo.get(O200k, memo.key(&0u64.to_le_bytes())), None);
     }
 
     #[test]
@@ -139,7 +143,7 @@ mod tests {
                 let memo = &memo;
                 scope.spawn(move || {
                     for n in 0..5_000u64 {
-                        let key = key(&(n % 100 + thread).to_le_bytes());
+                        let key = memo.key(&(n % 100 + thread).to_le_bytes());
                         assert_eq!(memo.count(O200k, key, || (n % 100 + thread) as usize), (n % 100 + thread) as usize);
                     }
                 });

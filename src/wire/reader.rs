@@ -17,6 +17,8 @@ pub struct Reader<'a> {
     pub apart: Option<Apart>,
     /// The fingerprints of all prefixes, that of none first. Empty where none are wanted.
     pub prefixes: Vec<Fingerprint>,
+    /// Bytes of the elements that were read.
+    pub news: usize,
     /// The element that is being read.
     pub tape: Tape,
     hasher: Hasher,
@@ -39,6 +41,7 @@ impl<'a> Reader<'a> {
             ambiguous: false,
             apart: None,
             prefixes: if fingerprints { vec![Fingerprint::default()] } else { Vec::new() },
+            news: 0,
             tape: Tape::default(),
             hasher: Hasher::default(),
         }
