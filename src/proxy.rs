@@ -27,6 +27,7 @@ mod reply;
 mod repoll;
 mod routes;
 mod server;
+mod settlement;
 pub mod steer;
 mod summarizer;
 mod tap;

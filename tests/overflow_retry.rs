@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::Write;
+use std::{io::Write, sync::atomic::Ordering};
 
 use support::{CHAT, HELLO, SSE, Upstream, agent::ask, answer, chunk, ok, post, proxy_with, script::Scripted, sse};
 
@@ -33,6 +33,10 @@ async fn run(script: Scripted, answers: Vec<Vec<u8>>) -> Outcome {
     let upstream = Upstream::new(move |n, _| answers.get(n).cloned().unwrap_or_else(|| ok(r#"{"too":"many"}"#))).await;
     let proxy = proxy_with(&upstream, |_| {}, script.decide()).await;
     let got = ask(proxy.address, post(CHAT, HELLO)).await;
+    // What is learnt of an answer is learnt when the agent has it.
+    while proxy.metrics.unsettled.load(Ordering::Acquire) > 0 {
+        tokio::task::yield_now().await;
+    }
     let sent = upstream.seen().into_iter().map(|seen| String::from_utf8(seen.body).unwrap()).collect();
     Outcome { got, sent, script }
 }

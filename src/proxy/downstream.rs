@@ -18,7 +18,7 @@ use futures_util::TryFutureExt;
 use http::{Response, StatusCode, response::Parts};
 use http_body::{Body, Frame};
 
-use super::{events::Line, lock};
+use super::{lock, settlement::Settlement};
 
 /// Ends an answer so that the agent sees it break.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ struct Slot {
     head: Option<Parts>,
     began: bool,
     frame: Option<Frame<Bytes>>,
-    line: Option<Line>,
+    rest: Option<Settlement>,
 }
 
 impl Down {
@@ -90,9 +90,9 @@ impl Down {
         .await;
     }
 
-    /// Leaves the line to be written when the agent has its answer.
-    pub fn finish(&self, line: Line) {
-        self.slot().line = Some(line.later());
+    /// Leaves the rest to be done when the agent has its answer.
+    pub fn finish(&self, rest: Settlement) {
+        self.slot().rest = Some(rest);
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
@@ -143,9 +143,9 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What is left to be dropped when all has been written.
-    pub fn line(&self) -> Option<Line> {
-        self.down.slot().line.take()
+    /// What is left to be done when all has been written.
+    pub fn rest(&self) -> Option<Settlement> {
+        self.down.slot().rest.take()
     }
 }
 

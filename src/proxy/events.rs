@@ -1,7 +1,7 @@
 //! The one line that is logged for each exchange. It holds numbers, names and sizes, never a credential or a word of a message.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -51,8 +51,6 @@ pub struct Line {
     pub usage: Option<Usage>,
     /// How it ended.
     pub end: &'static str,
-    /// The agent may have its answer before this is written.
-    is_later: bool,
 }
 
 impl Line {
@@ -80,15 +78,7 @@ impl Line {
             overflow: None,
             usage: None,
             end: "agent_gone",
-            is_later: false,
         }
-    }
-
-    /// To be dropped when the agent has its answer.
-    pub fn later(mut self) -> Line {
-        self.is_later = true;
-        self.metrics.unsettled.fetch_add(1, Ordering::Relaxed);
-        self
     }
 
     /// The head of the answer is there.
@@ -142,9 +132,6 @@ impl Drop for Line {
             trace = self.trace.as_deref(),
             "exchange"
         );
-        if self.is_later {
-            self.metrics.unsettled.fetch_sub(1, Ordering::Release);
-        }
     }
 }
 

@@ -22,7 +22,7 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
-use super::{downstream::Answer, events::Line, lock};
+use super::{downstream::Answer, lock, settlement::Settlement};
 
 /// What a connection knows of the head that is coming in.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub struct Head(Arc<Mutex<Between>>);
 struct Between {
     state: State,
     /// Of exchanges whose answers are being written.
-    lines: Vec<Line>,
+    rests: Vec<Settlement>,
 }
 
 enum State {
@@ -48,7 +48,7 @@ enum State {
 
 impl Default for Head {
     fn default() -> Self {
-        Head(Arc::new(Mutex::new(Between { state: State::New(Instant::now()), lines: Vec::new() })))
+        Head(Arc::new(Mutex::new(Between { state: State::New(Instant::now()), rests: Vec::new() })))
     }
 }
 
@@ -57,16 +57,17 @@ impl Head {
         lock(&self.0)
     }
 
-    /// The head is whole.
+    /// The head is whole. What is asked with it is decided by all that the answers before it told.
     pub fn is_whole(&self) {
         self.between().state = State::Answering;
+        self.settle();
     }
 
     /// The answer is given: the next head may come.
-    fn answered(&self, line: Option<Line>) {
+    fn answered(&self, rest: Option<Settlement>) {
         let mut between = self.between();
         between.state = State::Quiet;
-        between.lines.extend(line);
+        between.rests.extend(rest);
     }
 
     fn read(&self, bytes: &[u8]) {
@@ -87,10 +88,10 @@ impl Head {
         }
     }
 
-    /// Drops what was put off: what could be written to the agent has been written.
+    /// Does what was put off: what could be written to the agent has been written.
     fn settle(&self) {
-        let lines = mem::take(&mut self.between().lines);
-        drop(lines);
+        let rests = mem::take(&mut self.between().rests);
+        drop(rests);
     }
 }
 
@@ -205,7 +206,7 @@ impl Body for Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         if let Some(head) = &self.head {
-            head.answered(self.body.line());
+            head.answered(self.body.rest());
         }
     }
 }

@@ -26,6 +26,7 @@ use super::{
     headers::{self, Rewrite},
     payload::Payload,
     relay::Held,
+    settlement::Settlement,
     tap::Tap,
     traces::{Asking, Trace},
     upload,
@@ -175,22 +176,9 @@ impl Reply {
             self.frame(frame).await;
         }
         self.line.end = "complete";
-        if let Some(mut tap) = tap {
-            self.line.usage = tap.usage();
-            self.learn().await;
-        }
-        let Reply { line, down, .. } = self;
-        down.finish(line);
+        let Reply { proxy, call, line, down, .. } = self;
+        down.finish(Settlement::new(proxy, call, tap, line));
         Ok(())
-    }
-
-    /// Tells compaction what upstream counted.
-    async fn learn(&self) {
-        if let Some(format) = self.call.reads {
-            let (report, usage) = (self.line.report.clone(), self.line.usage);
-            // The body is long gone; what is to be known of it stands in the report.
-            self.consider(format, &Bytes::new(), move |decide, incoming| decide.learn(incoming, &report, usage)).await;
-        }
     }
 
     /// Answers with an error of our own.
