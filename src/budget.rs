@@ -194,6 +194,11 @@ impl Limits {
         .then_some(Trigger::Bytes)
     }
 
+    /// Whether tokens alone decide what is due.
+    pub fn are_of_tokens(&self) -> bool {
+        (self.max_bytes, self.max_media, self.max_messages) == (0, 0, 0)
+    }
+
     /// The most tokens at which nothing is due.
     pub fn ceiling(&self) -> u64 {
         let hygiene = self.hygiene.map_or(u64::MAX, |(limit, _)| limit);

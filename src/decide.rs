@@ -4,6 +4,7 @@
 //! calls it acts on that.
 
 mod call;
+mod calm;
 mod measured;
 mod overflow;
 mod report;
@@ -21,6 +22,7 @@ use crate::ledger::Ledger;
 use crate::tokens::{Calibration, Memo};
 use crate::wire::{Edit, Format, Known, Request, Unreadable, check};
 use bytes::Bytes;
+use calm::Calm;
 use dashmap::DashMap;
 use measured::Measured;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +42,7 @@ pub struct Decider {
     pub calibration: Calibration,
     /// Who has refused a request as too long, with the window that was named: only ever smaller, and beyond all bounds where none was.
     learnt: DashMap<String, u64>,
+    calm: Calm,
     /// What models made of the beginnings of conversations.
     pub summaries: Candidates,
     /// Policies that were met lately, with what tells their knobs apart.
@@ -66,6 +69,7 @@ impl Decider {
             known: Known::new(KNOWN_BYTES),
             calibration: Calibration::default(),
             learnt: DashMap::new(),
+            calm: Calm::default(),
             summaries: Candidates::new(SUMMARY_BYTES),
             policies: Mutex::default(),
         }
@@ -96,6 +100,7 @@ impl Decider {
         }
         // A token is at least a byte, so most requests need no count at all.
         if call.steer != Steer::Now && cannot_be_due(request, &limits) {
+            self.went_on(request, &limits, request.text().len() as u64);
             return pass(report, None);
         }
         self.decide(call, &Measured::of(&request.fingerprinted(), scale, &self.memo), limits, report)
@@ -133,6 +138,7 @@ impl Decider {
             return Decision::Refuse(report);
         }
         if standing.epoch.is_none() && cap.is_none() {
+            self.went_on(request, &limits, after);
             return Decision::Pass(report);
         }
         match self.rewrite(request, worked_out.map_or(&[], |worked_out| &worked_out.edits), cap) {

@@ -9,6 +9,10 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{Extensions, uri::PathAndQuery};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
 
 use super::{
     discover::{Found, Inquiry, Wait},
@@ -50,6 +54,17 @@ pub struct Incoming<'a> {
     pub extensions: &'a Extensions,
     /// That it is recorded in.
     pub trace: Option<&'a Trace>,
+}
+
+/// Bodies up to this size are read in a fifth of a millisecond, as long as most of their history was read before.
+const READ_HERE: usize = 1 << 20;
+
+/// Does what may take longer than half a millisecond, while another thread carries what else there is to carry.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => block_in_place(work),
+        _ => work(),
+    }
 }
 
 /// Whose request it is: a keyed hash of the credential, which cannot be turned back.
@@ -136,11 +151,6 @@ impl Decide {
         self.tenant_key
     }
 
-    /// Whether a decision may wait for a store.
-    pub fn waits(&self) -> bool {
-        self.core.ledger.store().is_some()
-    }
-
     /// Waits, not for long, until what was decided is where it outlives this process.
     pub fn flush(&self) {
         if let Some(store) = self.core.ledger.store() {
@@ -181,7 +191,7 @@ impl Decide {
         Flights(self.summarizer.clone())
     }
 
-    /// What to send for a request that came. May take milliseconds. Where upstream is about to tell its window, what to wait for before this is asked again.
+    /// What to send for a request that came. Where upstream is about to tell its window, what to wait for before this is asked again.
     pub fn before_send(&self, incoming: &Incoming) -> Result<Decision, Wait> {
         if let Some(script) = &self.script {
             return Ok(script.before_send(incoming));
@@ -191,10 +201,11 @@ impl Decide {
             Ok((call, None)) => call,
             Err(cause) => return Ok(Decision::Pass(Report { cause: Some(cause), ..Report::default() })),
         };
-        if let Some(wait) = self.summary(incoming, &call) {
-            return Err(wait);
+        let decide = || self.summary(incoming, &call).map_or_else(|| Ok(self.core.before_send(&call)), Err);
+        match self.core.is_quick(&call) && self.core.ledger.store().is_none() {
+            true => decide(),
+            false => aside(decide),
         }
-        Ok(self.core.before_send(&call))
     }
 
     /// The one harder try after upstream said that `sent` is too long; nothing: its refusal goes down.
@@ -202,7 +213,8 @@ impl Decide {
         if let Some(script) = &self.script {
             return script.after_overflow(incoming, sent, refusal);
         }
-        self.core.after_overflow(&self.call(incoming).ok()?.0, sent, refusal)
+        let call = self.call(incoming).ok()?.0;
+        aside(|| self.core.after_overflow(&call, sent, refusal))
     }
 
     /// Upstream took the harder try.
@@ -259,7 +271,8 @@ impl Decide {
         let mut tenant = [0; 16];
         tenant.copy_from_slice(&incoming.tenant.0[..16]);
         let tenant = Fingerprint(tenant);
-        let request = self.core.read(incoming.format, incoming.body.clone(), tenant).map_err(|unreadable| unreadable.name())?;
+        let read = || self.core.read(incoming.format, incoming.body.clone(), tenant);
+        let request = if incoming.body.len() <= READ_HERE { read() } else { aside(read) }.map_err(|unreadable| unreadable.name())?;
         let policy = incoming.policies.of(request.model());
         let (window, wait) = window(incoming, &policy, &request);
         let call = core::Call {

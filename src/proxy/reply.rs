@@ -6,15 +6,6 @@ use std::{
     time::Instant,
 };
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response::Parts};
-use http_body::Frame;
-use hyper::body::Incoming;
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    task::{block_in_place, spawn_blocking},
-};
-
 use super::{
     Proxy,
     admission::Place,
@@ -33,9 +24,10 @@ use super::{
     upstream::{self, Answer, Ask, Cut},
 };
 use crate::wire::Format;
-
-/// Bodies over this many bytes may take half a millisecond, so a thread that carries bytes gives them up meanwhile.
-const OFF_THREAD: usize = 96 << 10;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, response::Parts};
+use http_body::Frame;
+use hyper::body::Incoming;
 
 pub struct Reply {
     pub proxy: Arc<Proxy>,
@@ -102,26 +94,10 @@ impl Reply {
         asking
     }
 
-    /// Puts a question about a body to `decide`, away from here if the body is large. A panic is no answer.
-    pub async fn consider<T: Send + 'static>(
-        &self,
-        format: Format,
-        body: &Bytes,
-        question: impl FnOnce(&Decide, &decide::Incoming) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (proxy, call, body) = (self.proxy.clone(), self.call.clone(), body.clone());
-        let large = body.len() > OFF_THREAD;
-        let proxy_waits = proxy.decide.waits();
-        let work = move || {
-            let incoming = call.incoming(format, &body, &proxy.windows);
-            catch_unwind(AssertUnwindSafe(|| question(&proxy.decide, &incoming))).ok()
-        };
-        match large || proxy_waits {
-            false => work(),
-            // Another thread takes over what else there is to do, and this body has no way to go.
-            true if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(work),
-            true => spawn_blocking(work).await.ok().flatten(),
-        }
+    /// Puts a question about a body to `decide`. A panic is no answer.
+    pub fn consider<T>(&self, format: Format, body: &Bytes, question: impl FnOnce(&Decide, &decide::Incoming) -> T) -> Option<T> {
+        let incoming = self.call.incoming(format, body, &self.proxy.windows);
+        catch_unwind(AssertUnwindSafe(|| question(&self.proxy.decide, &incoming))).ok()
     }
 
     /// Whether anything went down already.

@@ -80,7 +80,7 @@ async fn decide(proxy: &Proxy, format: Format, original: &Bytes, reply: &mut Rep
         return Ok(None);
     };
     let decision = loop {
-        match reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)).await {
+        match reply.consider(format, &plain, |decide, incoming| decide.before_send(incoming)) {
             Some(Ok(decision)) => break decision,
             Some(Err(wait)) => wait.over().await,
             None => {
@@ -130,7 +130,7 @@ async fn try_again(
 async fn try_harder(proxy: &Proxy, format: Format, tried: Tried, first: Held, refusal: Classified, reply: &mut Reply) -> Held {
     let Tried { plain, edited, .. } = tried;
     let sent = edited.unwrap_or_else(|| plain.clone());
-    let harder = reply.consider(format, &plain, move |decide, incoming| decide.after_overflow(incoming, &sent, &refusal)).await;
+    let harder = reply.consider(format, &plain, |decide, incoming| decide.after_overflow(incoming, &sent, &refusal));
     let Some(decide::Rewrite { body, report, ticket }) = harder.flatten() else { return first };
     reply.line.retried = Some("harder");
     let rewrite = Rewrite { length: Some(body.len()), again: true };
