@@ -6,6 +6,7 @@
 //! Sizes are bytes, times are seconds, weights are tokens.
 
 mod base;
+mod check;
 mod file;
 mod kind;
 mod platform;

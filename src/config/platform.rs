@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, Problem, secret};
+use super::{Config, Problem, problem::seconds, secret};
 
 /// How much is taken on at once. 0: no limit, unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,8 +117,8 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
         return Err(Problem::value("admission.header_bytes", admission.header_bytes, "8192 bytes or more"));
     }
     config.traces.check()?;
-    super::file::seconds("admission.header_timeout", admission.header_timeout)?;
-    super::file::seconds("ledger.deadline", ledger.deadline)?;
+    seconds("admission.header_timeout", admission.header_timeout)?;
+    seconds("ledger.deadline", ledger.deadline)?;
     for (key, value) in [
         ("access.tokens", &access.tokens),
         ("access.admin_token", &access.admin_token),
