@@ -90,10 +90,7 @@ impl Decider {
         let Some(window) = self.window(call) else { return pass(report, Some(WINDOW_UNKNOWN)) };
         report.window = Some(window.tokens);
         let scale = Scale::of(request, &call.upstream);
-        let mut limits = call.limits(window, &scale);
-        if call.steer == Steer::Defer {
-            limits = Limits { hygiene: None, preflight: Some(window.tokens), ..limits };
-        }
+        let limits = call.limits(window, &scale);
         // A token is at least a byte, so most requests need no count at all.
         if call.steer != Steer::Now && cannot_be_due(request, &limits) {
             return pass(report, None);
@@ -106,7 +103,8 @@ impl Decider {
         let (course, base) = self.course(call, measured, &weigh, limits);
         let Course { request, prefixes, rest, .. } = course;
         let page = self.ledger.page(base, call.now);
-        let mut standing = course.follow(&page);
+        let put_off = (call.steer == Steer::Defer).then(|| course.put_off(&page)).filter(|standing| standing.sent.tokens + rest <= limits.window);
+        let mut standing = put_off.unwrap_or_else(|| course.follow(&page));
         let end = request.conversation.messages.len();
 
         if call.steer == Steer::Now && standing.epoch.as_ref().is_none_or(|epoch| epoch.covers < end) {

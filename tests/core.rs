@@ -100,6 +100,24 @@ proptest! {
         }
     }
 
+    /// A compaction that is put off is only that: what was sent stays, what fits goes as it is, and the schedule goes on as if nobody had asked.
+    #[test]
+    fn stable_when_a_compaction_is_put_off(format in format(), events in history(20..60), window in 2000u64..9000, puts_off in prop::collection::vec(any::<bool>(), 60)) {
+        let (steered, plain) = (decider(), decider());
+        let mut epoch = 0;
+        for (end, puts_off) in requests(&events).into_iter().zip(puts_off) {
+            let scheduled = call(format, render(format, &events[..end], None), window);
+            let asked = Call { steer: if puts_off { Steer::Defer } else { Steer::Default }, ..scheduled.clone() };
+            let (sent, report) = send(&steered, &asked);
+            if sent != send(&plain, &scheduled).0 {
+                prop_assert!(puts_off, "what is not put off is as the schedule has it");
+                prop_assert_eq!(report.epoch, epoch, "no epoch begins");
+                prop_assert!(report.tokens.is_some_and(|(_, after)| after <= window));
+            }
+            epoch = report.epoch;
+        }
+    }
+
     /// Stable: the same history gives the same bytes, whether it grew through one process or arrives at another.
     #[test]
     fn stable_across_turns_and_restarts(format in format(), events in history(20..60), window in 2000u64..9000) {
