@@ -209,7 +209,8 @@ fn refusal(class: Class, limit: Option<u64>, requested: Option<u64>) -> Classifi
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused.
+    /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused. Private: what it
+    /// teaches holds for its tenant.
     #[test]
     fn once_the_retry_is_sized_from_the_error(format in format(), events in history(10..50), ratio in 0.7f64..1.6, share in 0.3f64..0.9) {
         let call = Call { window: None, ..call(format, render(format, &events, None), 0) };
@@ -227,10 +228,19 @@ proptest! {
         prop_assert!(retry.body.len() < call.request.bytes().len());
         let (before, after) = retry.report.tokens.unwrap();
         prop_assert!(after < before);
-        // The window is known now: the next request is compacted before it is sent, to the same bytes or fewer.
+        // The window is known once the provider has taken what fits it: the next request is compacted before it is sent, to the same bytes or fewer.
+        prop_assert_eq!(send(&decider, &call).1.window, None);
+        decider.accepted(&retry.ticket, call.now);
         let (next, report) = send(&decider, &call);
-        prop_assert!(report.edited && next.len() <= retry.body.len(), "{:?}", report);
-        prop_assert_eq!(report.window, Some(limit));
+        let fits = after as f64 * (requested as f64 / counted as f64) <= limit as f64;
+        prop_assert_eq!(report.window, fits.then_some(limit));
+        prop_assert!(!fits || report.edited && next.len() <= retry.body.len(), "{:?}", report);
+        // Nobody else has learnt anything.
+        prop_assert_eq!(send(&decider, &Call { tenant: Fingerprint([7; 16]), ..call.clone() }).1.window, None);
+        // Nor has anybody for another window, nor for ever.
+        let believed = Call { window: Some(Window { tokens: 1 << 40, separate_output: false }), ..call.clone() };
+        prop_assert_eq!(send(&decider, &believed).1.window, Some(1 << 40));
+        prop_assert_eq!(send(&decider, &Call { now: call.now + 24 * 3600, ..call.clone() }).1.window, None);
     }
 }
 
@@ -243,7 +253,7 @@ fn a_window_that_nobody_named_is_learnt_when_the_retry_is_taken() {
     let call = call(Format::Chat, render(Format::Chat, &events, None), 10_000_000);
     let retry = decider.after_overflow(&call, call.request.bytes(), &refusal(Class::Input, None, None)).unwrap();
     assert!(matches!(decider.before_send(&call), Decision::Pass(report) if report.window == Some(10_000_000)));
-    decider.accepted(&retry.ticket);
+    decider.accepted(&retry.ticket, call.now);
     let (_, report) = send(&decider, &call);
     let (before, _) = retry.report.tokens.unwrap();
     assert!(report.edited && report.window.is_some_and(|window| window < before), "{report:?}");
