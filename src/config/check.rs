@@ -1,6 +1,6 @@
 //! Refuses values that parse but cannot be meant.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use toml::Table;
 
@@ -30,6 +30,9 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     if !config.tls.client_ca.is_empty() && config.tls.certificate.is_empty() {
         return Err(Problem::new("tls.client_ca", "agents show certificates over TLS only; certificate and key are needed too"));
     }
+    for (key, url) in [("upstream", &config.upstream), ("openai", &config.openai), ("anthropic", &config.anthropic)] {
+        another(key, url, &config.listen)?;
+    }
     connection("connection", &config.connection)?;
     config.policy.check("policy")?;
     for (index, route) in config.route.iter().enumerate() {
@@ -41,7 +44,11 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
                 "a path such as \"/openrouter\", without a slash at its end",
             ));
         }
+        if config.route[..index].iter().any(|earlier| earlier.path == route.path) {
+            return Err(Problem::value(&format!("{at}.path"), format!("{:?}", route.path), "a path that no route above has"));
+        }
         base(&format!("{at}.upstream"), &route.upstream)?;
+        another(&format!("{at}.upstream"), &route.upstream, &config.listen)?;
         let fits = |table: &Table| Route { connection: table.clone(), ..Route::default() }.connection(&config.connection).is_ok();
         let problem = |error| kind::problem(&route.connection, &format!("{at}.connection"), "", &error, &fits);
         let own = route.connection(&config.connection).map_err(problem)?;
@@ -71,6 +78,20 @@ fn address(key: &str, value: &str) -> Result<SocketAddr, Problem> {
 
 fn base(key: &str, value: &str) -> Result<(), Problem> {
     Base::parse(value).map(drop).map_err(|accepted| Problem::value(key, format!("{value:?}"), accepted))
+}
+
+/// Refuses an upstream that is this proxy: every request would come back to it, for ever.
+fn another(key: &str, url: &str, listen: &str) -> Result<(), Problem> {
+    let (Ok(base), Ok(listen)) = (Base::parse(url), listen.parse::<SocketAddr>()) else { return Ok(()) };
+    let port = base.authority.port_u16().unwrap_or(if base.secure { 443 } else { 80 });
+    let host = base.host().parse::<IpAddr>().ok();
+    let is_local = base.host() == "localhost" || host.is_some_and(|host| host.is_loopback());
+    let is_here =
+        host == Some(listen.ip()) || is_local && (listen.ip().is_unspecified() || base.host() == "localhost" && listen.ip().is_loopback());
+    match is_here && port == listen.port() {
+        true => Err(Problem::value(key, format!("{url:?}"), "another address than `listen`, where this proxy is itself")),
+        false => Ok(()),
+    }
 }
 
 fn connection(at: &str, connection: &Connection) -> Result<(), Problem> {

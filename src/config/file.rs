@@ -80,12 +80,23 @@ fn tables<'a>(table: &'a Table, key: &str) -> impl Iterator<Item = &'a Table> {
     table.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table)
 }
 
+/// Where below `sample` there is such a key.
+fn place_of(key: &str, sample: &Table) -> Option<String> {
+    let tables = || sample.iter().filter_map(|(name, value)| Some((name, value.as_table()?)));
+    let here = tables().find(|(_, table)| table.contains_key(key)).map(|(name, _)| format!("{name}.{key}"));
+    here.or_else(|| tables().find_map(|(name, table)| Some(format!("{name}.{}", place_of(key, table)?))))
+}
+
 /// Every key of `table` is one of `sample`, all the way down. Empty tables in the sample take any key.
 fn known(table: &Table, sample: &Table, at: &str) -> Result<(), Problem> {
     let path = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
     for (key, value) in table {
         match (value, sample.get(key)) {
-            (_, None) => return Err(Problem::unknown(&path(key), &sample.keys().map(String::as_str).collect::<Vec<_>>())),
+            (_, None) => {
+                let known = Problem::unknown(&path(key), &sample.keys().map(String::as_str).collect::<Vec<_>>());
+                let elsewhere = place_of(key, sample).map(|place| format!("; did you mean {}?", path(&place)));
+                return Err(Problem { what: known.what + &elsewhere.unwrap_or_default(), ..known });
+            }
             (Value::Table(table), Some(Value::Table(sample))) if !sample.is_empty() => known(table, sample, &path(key))?,
             _ => {}
         }

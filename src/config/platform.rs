@@ -132,6 +132,9 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     for (index, route) in config.route.iter().enumerate() {
         let at = format!("route.{index}.credential");
         secret::check(&at, &route.credential)?;
+        if route.credential.is_empty() && !route.credential_header.is_empty() {
+            return Err(Problem::new(&format!("{at}_header"), "is for `credential`; expected that too, or nothing"));
+        }
         route.header().map_err(|accepted| Problem::value(&format!("{at}_header"), format!("{:?}", route.credential_header), accepted))?;
     }
     match ledger.store {
