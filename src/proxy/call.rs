@@ -49,7 +49,7 @@ impl Call {
         if headers::is_coded(&request.headers) {
             return Err(refused(Error::Malformed));
         }
-        let admitted = access.admit(&request.headers, key).map_err(refused)?;
+        let admitted = access.admit(&request.headers, request.uri.query(), key).map_err(refused)?;
         let steer = match Steering::of(&request.headers) {
             Err(unclear) if format.is_some() => return Err(refused(Error::Unclear(unclear))),
             steer => steer.unwrap_or_default(),
