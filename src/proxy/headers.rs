@@ -6,7 +6,7 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
         TRANSFER_ENCODING, UPGRADE,
     },
 };
@@ -79,6 +79,17 @@ pub fn downward(from: &HeaderMap, trailers: bool) -> HeaderMap {
         }
     }
     out
+}
+
+/// The media type of a body, as it is spelt, without its parameters. Its case says nothing (RFC 9110, 8.3.1).
+pub fn media_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether a body comes event by event.
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    media_type(headers).eq_ignore_ascii_case("text/event-stream")
 }
 
 /// Whether the sender takes trailers behind a chunked answer.
