@@ -97,6 +97,16 @@ pub async fn send(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<A
     }
 }
 
+/// Sends a second request of the same exchange. Upstream may have worked on the first, so there is never a third that it could have worked on: this one
+/// goes on a connection that nobody has used, where silence says nothing of the connection.
+pub async fn send_second(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<Answer, Error> {
+    let again = payload.again();
+    match attempt(pool, pool.fresh().await?, ask, payload).await {
+        Err(Failure { error, processed: Processed::No }) => replay(pool, ask, again, error).await,
+        answer => answer.map_err(|failure| failure.error),
+    }
+}
+
 async fn replay(pool: &Arc<Pool>, ask: &Ask<'_>, again: Again, error: Error) -> Result<Answer, Error> {
     let payload = again.payload().ok_or(error)?;
     let answer = attempt(pool, pool.fresh().await?, ask, payload).await.map_err(|failure| failure.error)?;
