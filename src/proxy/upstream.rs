@@ -48,7 +48,8 @@ pub struct Ask<'a> {
 impl Ask<'_> {
     fn request(&self, pool: &Pool, carrier: &Carrier, payload: Payload) -> Result<Request<Payload>, Error> {
         let shared = matches!(carrier, Carrier::Many(_));
-        let mut headers = headers::upward(self.headers, (!shared).then_some(&pool.host), self.rewrite, self.onward.as_ref());
+        let streams = matches!(payload, Payload::Stream(_));
+        let mut headers = headers::upward(self.headers, (!shared).then_some(&pool.host), self.rewrite, self.onward.as_ref(), streams);
         match &payload {
             _ if shared => {}
             Payload::Whole(bytes) if !headers.contains_key(CONTENT_LENGTH) => {
