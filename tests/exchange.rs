@@ -20,9 +20,11 @@ fn assert_ours(got: &support::Got, path: &str, status: u16, secret: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upstream_that_is_not_there_is_a_502_in_the_api_s_own_shape() {
     let address = nobody();
-    let proxy = proxy_to(&format!("http://{address}"), |_| {}, Decide::default()).await;
+    let proxy = proxy_to(&format!("http://{address}/v1?key=SECRET"), |_| {}, Decide::default()).await;
     for path in [CHAT, "/v1/responses", "/v1/messages", "/v1/embeddings"] {
-        assert_ours(&ask(proxy.address, post(path, HELLO)).await, path, 502, &address.port().to_string());
+        let got = ask(proxy.address, post(path, HELLO)).await;
+        assert_ours(&got, path, 502, "SECRET");
+        assert!(got.text().contains(&format!("cannot be reached at {address}: connection refused")), "{}", got.text());
     }
 }
 
