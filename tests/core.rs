@@ -395,6 +395,23 @@ fn a_compaction_that_could_not_help_is_tried_again_a_few_turns_later() {
 
 /// Half of a character can be cut away with what is around it, but never comes out as another.
 #[test]
+fn valid_a_call_that_stands_twice_keeps_its_answer() {
+    let call = json!({"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "so ".repeat(99)});
+    let user = json!({"role": "user", "content": "Go on, please."});
+    let request =
+        |input: &[&serde_json::Value]| Request::read(Format::Responses, json!({"model": "m", "input": input}).to_string().into()).unwrap();
+    let check = |source: &[&serde_json::Value], rewritten: &[&serde_json::Value], wanted: &[&str]| {
+        let faults = check::rewrite(&request(source), &request(rewritten));
+        assert_eq!(faults.iter().map(|fault| fault.rule).collect::<Vec<_>>(), wanted);
+    };
+    check(&[&user, &call, &output, &call, &user], &[&user, &call, &user], &["unheard_call"]);
+    check(&[&user, &output, &call, &user], &[&user, &output, &user], &["uncalled_result"]);
+    check(&[&user, &call, &output, &call, &output, &user], &[&user, &call, &output, &user], &[]);
+    check(&[&user, &call, &output, &user], &[&user, &user], &[]);
+}
+
+#[test]
 fn valid_half_a_character_is_not_replaced() {
     let body = String::from_utf8(calls((0..12).map(|n| format!("{n} {}", "HALF ".repeat(400))))).unwrap().replace("HALF", "\\ud83d!");
     assert!(body.contains(r"\ud83d!"));

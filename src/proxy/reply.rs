@@ -68,7 +68,11 @@ impl Reply {
         self.asking = self.call.trace.as_ref().map(|trace| self.asking(trace));
         let onward = self.asking.as_ref().and_then(Asking::onward);
         let ask = Ask { method, target, headers, extensions, rewrite, upgrade: *is_upgrade, onward };
-        let answer = upstream::send(&self.call.route.pool, &ask, payload).await;
+        let pool = &self.call.route.pool;
+        let answer = match self.line.retried {
+            None => upstream::send(pool, &ask, payload).await,
+            Some(_) => upstream::send_second(pool, &ask, payload).await,
+        };
         // Nobody has asked for another protocol, and the agent would read on in this one.
         let answer = answer.and_then(|answer| match answer.head.status {
             StatusCode::SWITCHING_PROTOCOLS if !is_upgrade => Err(Error::Garbled),
@@ -117,9 +121,7 @@ impl Reply {
         };
         match large || proxy_waits {
             false => work(),
-            // Another thread takes over what else there is to do, and this body has no way to go.
-            true if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread => block_in_place(work),
-            true => spawn_blocking(work).await.ok().flatten(),
+            true => aside(work).await.flatten(),
         }
     }
 
@@ -226,6 +228,15 @@ impl Reply {
         say("x-plimsoll-epoch", (report.epoch > 0).then(|| report.epoch.to_string()));
         say("x-plimsoll-pressure", report.pressure().map(|pressure| format!("{pressure:.2}")));
         say("x-plimsoll-retried", self.line.retried.map(str::to_owned));
+    }
+}
+
+/// Does what may take long away from the threads that carry bytes. Nothing where it panics.
+pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match Handle::current().runtime_flavor() {
+        // Another thread takes over what else there is to do, and what is worked on has no way to go.
+        RuntimeFlavor::MultiThread => block_in_place(|| catch_unwind(AssertUnwindSafe(work)).ok()),
+        _ => spawn_blocking(work).await.ok(),
     }
 }
 
