@@ -1,5 +1,6 @@
 //! The command line.
 
+mod body;
 mod check;
 mod classify;
 mod compact;
@@ -122,8 +123,8 @@ pub fn run() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Run(run) => run.run(),
         Command::Demo(demo) => demo.run(),
-        Command::Completions(completions) => completions.run(),
-        Command::Check(check) => check.run(),
+        Command::Completions(completions) => completions.run().unwrap_or_else(failed),
+        Command::Check(check) => check.run().unwrap_or_else(failed),
         Command::Classify(classify) => classify.run().unwrap_or_else(failed),
         Command::Compact(compact) => compact.run().unwrap_or_else(failed),
         Command::Explain(explain) => explain.run().unwrap_or_else(failed),
@@ -131,8 +132,11 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Says what could not be read or written.
+/// Says what could not be read or written. Who has read enough closes the pipe, and that is no failure.
 fn failed(error: std::io::Error) -> ExitCode {
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        return ExitCode::SUCCESS;
+    }
     eprintln!("plimsoll: {error}");
     ExitCode::FAILURE
 }

@@ -6,6 +6,7 @@
 //! Sizes are bytes, times are seconds, weights are tokens.
 
 mod base;
+mod check;
 mod file;
 mod kind;
 mod platform;
@@ -245,6 +246,13 @@ impl Config {
 }
 
 impl Config {
+    /// The policy for `model`, where no route says otherwise.
+    pub fn policy_of(&self, model: &str) -> Policy {
+        let overlays = self.model.iter().filter(|entry| entry.matches(model)).map(|entry| &entry.policy);
+        // Each overlay was tried when the configuration was read.
+        self.policy.overlaid(overlays).unwrap_or_else(|_| self.policy.clone())
+    }
+
     /// What calls for summaries are authorised with can be had, wherever it is set. The other secrets are read by who uses them.
     pub fn check_secrets(&self) -> Result<(), Problem> {
         self.policy.check_secrets("policy")?;

@@ -5,6 +5,7 @@
 
 mod call;
 mod calm;
+mod learnt;
 mod measured;
 mod overflow;
 mod report;
@@ -23,7 +24,7 @@ use crate::tokens::{Calibration, Memo};
 use crate::wire::{Edit, Format, Known, Request, Unreadable, check};
 use bytes::Bytes;
 use calm::Calm;
-use dashmap::DashMap;
+use learnt::Learnt;
 use measured::Measured;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,9 +41,8 @@ pub struct Decider {
     /// Where the messages of earlier requests lay.
     pub known: Known,
     pub calibration: Calibration,
-    /// Who has refused a request as too long, with the window that was named: only ever smaller, and beyond all bounds where none was.
-    learnt: DashMap<String, u64>,
     calm: Calm,
+    learnt: Learnt,
     /// What models made of the beginnings of conversations.
     pub summaries: Candidates,
     /// Policies that were met lately, with what tells their knobs apart.
@@ -51,9 +51,6 @@ pub struct Decider {
 
 /// What summaries may take, in bytes.
 const SUMMARY_BYTES: u64 = 64 << 20;
-
-/// So many (upstream, model) pairs are learnt about; more are somebody making up names.
-const MOST_LEARNT: usize = 4096;
 
 /// A long conversation takes two hundred kilobytes of these.
 const KNOWN_BYTES: usize = 16 << 20;
@@ -68,8 +65,8 @@ impl Decider {
             memo: Memo::new(memo_bytes),
             known: Known::new(KNOWN_BYTES),
             calibration: Calibration::default(),
-            learnt: DashMap::new(),
             calm: Calm::default(),
+            learnt: Learnt::default(),
             summaries: Candidates::new(SUMMARY_BYTES),
             policies: Mutex::default(),
         }
@@ -94,10 +91,7 @@ impl Decider {
         let Some(window) = self.window(call) else { return pass(report, Some(WINDOW_UNKNOWN)) };
         report.window = Some(window.tokens);
         let scale = Scale::of(request, &call.upstream);
-        let mut limits = call.limits(window, &scale);
-        if call.steer == Steer::Defer {
-            limits = Limits { hygiene: None, preflight: Some(window.tokens), ..limits };
-        }
+        let limits = call.limits(window, &scale);
         // A token is at least a byte, so most requests need no count at all.
         if call.steer != Steer::Now && cannot_be_due(request, &limits) {
             self.went_on(request, &limits, request.text().len() as u64);
@@ -111,7 +105,9 @@ impl Decider {
         let (course, base) = self.course(call, measured, &weigh, limits);
         let Course { request, prefixes, rest, .. } = course;
         let page = self.ledger.page(base, call.now);
-        let mut standing = course.follow(&page);
+        let put_off =
+            (call.steer == Steer::Defer).then(|| course.put_off(&page)).filter(|standing| standing.sent.tokens + rest <= limits.window);
+        let mut standing = put_off.unwrap_or_else(|| course.follow(&page));
         let end = request.conversation.messages.len();
 
         if call.steer == Steer::Now && standing.epoch.as_ref().is_none_or(|epoch| epoch.covers < end) {
@@ -177,7 +173,7 @@ impl Decider {
     /// conversation; a process that has not learnt it sends what the schedule says.
     fn harder(&self, call: &Call, course: &Course, standing: &mut Standing, page: &impl Recall) {
         // A count of theirs above ours is no reason as long as they take what we send: the retry is there for the first time that they do not.
-        if !self.learnt.contains_key(&call.provider()) {
+        if !self.learnt.has_refused(call) {
             return;
         }
         let ratio = self.calibration.ratio(&call.upstream, &course.scale.model);
@@ -204,17 +200,9 @@ impl Decider {
         self.calibration.learn(upstream, model, tokenizer, real, counted);
     }
 
-    fn learn_window(&self, provider: String, limit: u64) {
-        if limit == 0 || (self.learnt.len() >= MOST_LEARNT && !self.learnt.contains_key(&provider)) {
-            return;
-        }
-        self.learnt.entry(provider).and_modify(|known| *known = (*known).min(limit)).or_insert(limit);
-    }
-
     /// The window in force: what is known, or less where the provider said so.
     fn window(&self, call: &Call) -> Option<Window> {
-        let learnt = self.learnt.get(&call.provider()).map(|limit| *limit).filter(|limit| *limit < u64::MAX);
-        match (call.window, learnt) {
+        match (call.window, self.learnt.window(call)) {
             (Some(window), Some(limit)) => Some(Window { tokens: window.tokens.min(limit), ..window }),
             (window, None) => window,
             (None, Some(limit)) => Some(Window { tokens: limit, separate_output: false }),

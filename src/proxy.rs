@@ -32,6 +32,7 @@ pub mod steer;
 mod summarizer;
 mod tap;
 mod target;
+mod tenant;
 mod tls;
 mod traces;
 mod tries;

@@ -268,3 +268,51 @@ fn compact_reads_standard_input_and_writes_a_report() {
     assert_eq!(sent, short);
     assert_eq!(report["before"], report["after"]);
 }
+
+#[test]
+fn explain_and_compact_follow_the_configuration() {
+    let folder = folder();
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": "Find the fault. ".repeat(400)}]}).to_string();
+    fs::write(folder.path().join("request.json"), &body).unwrap();
+    let explain = |arguments: &[&str]| -> Value {
+        let output = plimsoll(folder.path()).args(["explain", "--json", "request.json"]).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!(explain(&[])["window_assumed"], true);
+    fs::write(folder.path().join("plimsoll.toml"), "[policy]\nwindow = 18000\n[[model]]\nname = \"m*\"\npolicy = { window = 9000 }\n")
+        .unwrap();
+    let configured = explain(&[]);
+    assert_eq!((&configured["window"], &configured["window_assumed"]), (&json!(9000), &json!(false)));
+    assert_eq!(explain(&["--window", "1000"])["window"], 1000);
+    assert_ne!(explain(&["--preset", "p2"])["trigger"], configured["trigger"]);
+
+    for command in ["explain", "compact"] {
+        let wrong = plimsoll(folder.path()).args([command, "--config", "not-there.toml", "request.json"]).output().unwrap();
+        assert!(wrong.status.code() == Some(64) && text(&wrong.stderr).contains("not-there.toml"), "{wrong:?}");
+        let missing = plimsoll(folder.path()).args([command, "no-request.json"]).output().unwrap();
+        assert!(missing.status.code() == Some(1) && text(&missing.stderr).contains("no-request.json"), "{missing:?}");
+    }
+}
+
+#[test]
+fn check_prints_what_the_configuration_comes_to() {
+    let folder = folder();
+    let file = "preset = \"hermes\"\n[admission]\nexchanges = 5\n[[route]]\npath = \"/or\"\nupstream = \"https://openrouter.ai/api/v1\"\n";
+    fs::write(folder.path().join("plimsoll.toml"), file).unwrap();
+    let output = plimsoll(folder.path()).args(["check", "--model", "gpt-4o"]).output().unwrap();
+    let printed = text(&output.stdout);
+    for line in ["exchanges = 5", "path = \"/or\"", "strip = true", "[policy.preflight]", "# model gpt-4o; window 128000 tokens by name"] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+}
+
+#[test]
+fn a_pipe_that_is_closed_early_is_no_failure() {
+    for arguments in [&["check"][..], &["check", "--reference"], &["completions", "bash"], &["metrics"]] {
+        let mut child = plimsoll(folder().path()).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    }
+}

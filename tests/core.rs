@@ -100,6 +100,24 @@ proptest! {
         }
     }
 
+    /// A compaction that is put off is only that: what was sent stays, what fits goes as it is, and the schedule goes on as if nobody had asked.
+    #[test]
+    fn stable_when_a_compaction_is_put_off(format in format(), events in history(20..60), window in 2000u64..9000, puts_off in prop::collection::vec(any::<bool>(), 60)) {
+        let (steered, plain) = (decider(), decider());
+        let mut epoch = 0;
+        for (end, puts_off) in requests(&events).into_iter().zip(puts_off) {
+            let scheduled = call(format, render(format, &events[..end], None), window);
+            let asked = Call { steer: if puts_off { Steer::Defer } else { Steer::Default }, ..scheduled.clone() };
+            let (sent, report) = send(&steered, &asked);
+            if sent != send(&plain, &scheduled).0 {
+                prop_assert!(puts_off, "what is not put off is as the schedule has it");
+                prop_assert_eq!(report.epoch, epoch, "no epoch begins");
+                prop_assert!(report.tokens.is_some_and(|(_, after)| after <= window));
+            }
+            epoch = report.epoch;
+        }
+    }
+
     /// Stable: the same history gives the same bytes, whether it grew through one process or arrives at another.
     #[test]
     fn stable_across_turns_and_restarts(format in format(), events in history(20..60), window in 2000u64..9000) {
@@ -191,7 +209,8 @@ fn refusal(class: Class, limit: Option<u64>, requested: Option<u64>) -> Classifi
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused.
+    /// Once: the one retry after an overflow is sized from the error's own numbers, is valid, and is smaller than what was refused. Private: what it
+    /// teaches holds for its tenant.
     #[test]
     fn once_the_retry_is_sized_from_the_error(format in format(), events in history(10..50), ratio in 0.7f64..1.6, share in 0.3f64..0.9) {
         let call = Call { window: None, ..call(format, render(format, &events, None), 0) };
@@ -209,10 +228,19 @@ proptest! {
         prop_assert!(retry.body.len() < call.request.bytes().len());
         let (before, after) = retry.report.tokens.unwrap();
         prop_assert!(after < before);
-        // The window is known now: the next request is compacted before it is sent, to the same bytes or fewer.
+        // The window is known once the provider has taken what fits it: the next request is compacted before it is sent, to the same bytes or fewer.
+        prop_assert_eq!(send(&decider, &call).1.window, None);
+        decider.accepted(&retry.ticket, call.now);
         let (next, report) = send(&decider, &call);
-        prop_assert!(report.edited && next.len() <= retry.body.len(), "{:?}", report);
-        prop_assert_eq!(report.window, Some(limit));
+        let fits = after as f64 * (requested as f64 / counted as f64) <= limit as f64;
+        prop_assert_eq!(report.window, fits.then_some(limit));
+        prop_assert!(!fits || report.edited && next.len() <= retry.body.len(), "{:?}", report);
+        // Nobody else has learnt anything.
+        prop_assert_eq!(send(&decider, &Call { tenant: Fingerprint([7; 16]), ..call.clone() }).1.window, None);
+        // Nor has anybody for another window, nor for ever.
+        let believed = Call { window: Some(Window { tokens: 1 << 40, separate_output: false }), ..call.clone() };
+        prop_assert_eq!(send(&decider, &believed).1.window, Some(1 << 40));
+        prop_assert_eq!(send(&decider, &Call { now: call.now + 24 * 3600, ..call.clone() }).1.window, None);
     }
 }
 
@@ -225,7 +253,7 @@ fn a_window_that_nobody_named_is_learnt_when_the_retry_is_taken() {
     let call = call(Format::Chat, render(Format::Chat, &events, None), 10_000_000);
     let retry = decider.after_overflow(&call, call.request.bytes(), &refusal(Class::Input, None, None)).unwrap();
     assert!(matches!(decider.before_send(&call), Decision::Pass(report) if report.window == Some(10_000_000)));
-    decider.accepted(&retry.ticket);
+    decider.accepted(&retry.ticket, call.now);
     let (_, report) = send(&decider, &call);
     let (before, _) = retry.report.tokens.unwrap();
     assert!(report.edited && report.window.is_some_and(|window| window < before), "{report:?}");
@@ -366,6 +394,23 @@ fn a_compaction_that_could_not_help_is_tried_again_a_few_turns_later() {
 }
 
 /// Half of a character can be cut away with what is around it, but never comes out as another.
+#[test]
+fn valid_a_call_that_stands_twice_keeps_its_answer() {
+    let call = json!({"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": "so ".repeat(99)});
+    let user = json!({"role": "user", "content": "Go on, please."});
+    let request =
+        |input: &[&serde_json::Value]| Request::read(Format::Responses, json!({"model": "m", "input": input}).to_string().into()).unwrap();
+    let check = |source: &[&serde_json::Value], rewritten: &[&serde_json::Value], wanted: &[&str]| {
+        let faults = check::rewrite(&request(source), &request(rewritten));
+        assert_eq!(faults.iter().map(|fault| fault.rule).collect::<Vec<_>>(), wanted);
+    };
+    check(&[&user, &call, &output, &call, &user], &[&user, &call, &user], &["unheard_call"]);
+    check(&[&user, &output, &call, &user], &[&user, &output, &user], &["uncalled_result"]);
+    check(&[&user, &call, &output, &call, &output, &user], &[&user, &call, &output, &user], &[]);
+    check(&[&user, &call, &output, &user], &[&user, &user], &[]);
+}
+
 #[test]
 fn valid_half_a_character_is_not_replaced() {
     let body = String::from_utf8(calls((0..12).map(|n| format!("{n} {}", "HALF ".repeat(400))))).unwrap().replace("HALF", "\\ud83d!");

@@ -276,6 +276,8 @@ async fn private_no_credential_and_no_word_of_a_message_is_ever_logged() {
         process.signal("TERM");
         let (_, log) = process.end().await;
         assert_eq!(log.matches("\"message\":\"exchange\"").count(), requests, "{log}");
+        let unreachable = format!("\"upstream\":\"{dead}\",\"cause\":\"connection refused\"");
+        assert_eq!(log.contains(&unreachable), url.contains(&dead.to_string()), "{log}");
         for secret in secrets {
             assert!(!log.contains(secret), "{secret} in {log}");
         }
@@ -288,6 +290,7 @@ async fn each_exchange_is_one_line_of_the_log() {
     let process = Process::serve(&upstream.url(), &["--admin", "off"]);
     ask(process.address, post(&format!("{CHAT}?a=b"), HELLO)).await;
     ask(process.address, "GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    ask(process.address, post("/v1/messages", &HELLO.replace("\"m\"", &format!("\"{}\"", "é".repeat(50_000))))).await;
     process.signal("TERM");
     let (_, log) = process.end().await;
     let lines: Vec<serde_json::Value> = log
@@ -295,7 +298,7 @@ async fn each_exchange_is_one_line_of_the_log() {
         .map(|line| serde_json::from_str(line).unwrap())
         .filter(|line: &serde_json::Value| line["message"] == "exchange")
         .collect();
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines.len(), 3);
     // A line is written when the agent has its answer, and so perhaps after the next connection's.
     let of = |path: &str| lines.iter().find(|line| line["path"] == path).expect("a line");
     let (chat, models) = (of(CHAT), of("/v1/models"));
@@ -308,6 +311,7 @@ async fn each_exchange_is_one_line_of_the_log() {
         (Some(200), Some(HELLO.len() as u64), Some(11), Some("complete"))
     );
     assert!(chat["ms"].as_f64() >= chat["ttfb_ms"].as_f64() && chat["added_ms"].is_number());
+    assert_eq!(of("/v1/messages")["model"].as_str(), Some("é".repeat(128).as_str()), "as much of a name as is written");
     assert_eq!((models["path"].as_str(), models["format"].as_str(), models["trigger"].is_null()), (Some("/v1/models"), Some("none"), true));
 }
 

@@ -66,7 +66,20 @@ async fn an_overflow_is_answered_by_a_shorter_request_and_never_seen() {
     let good = format!("{ROLE}{WORD}{DONE}");
     check(refused("400 Bad Request", OVERFLOW), sse(&[ROLE, WORD, DONE]), &good).await;
     check(sse(&[&error_event(), DONE]), sse(&[ROLE, WORD, DONE]), &good).await;
+    let shouted =
+        |stream: Vec<u8>| String::from_utf8(stream).unwrap().replace("text/event-stream", "Text/Event-Stream; Charset=UTF-8").into_bytes();
+    check(shouted(sse(&[&error_event(), DONE])), sse(&[ROLE, WORD, DONE]), &good).await;
     check(sse(&[ROLE, &error_event()]), sse(&[ROLE, WORD, DONE]), &good).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_a_second_request_that_gets_no_answer_is_not_sent_again() {
+    for script in [harder(), edits()] {
+        // On the connection that has just carried the first.
+        let first = refused("400 Bad Request", if script.first.is_some() { OTHER } else { OVERFLOW });
+        let outcome = run(script, vec![first, Vec::new()]).await;
+        assert_eq!((outcome.got.status(), outcome.sent.len()), (400, 2), "{:?}", outcome.sent);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

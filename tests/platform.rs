@@ -296,6 +296,21 @@ async fn bodies_over_what_may_be_held_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_announcement_holds_nothing() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy_with(&upstream, |config| config.admission.body_bytes = 1000, Decide::default()).await;
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        let mut agent = Agent::connect(proxy.address).await;
+        agent.send(format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\n")).await;
+        agent.until("100 Continue").await;
+        agent.send("{").await;
+        silent.push(agent);
+    }
+    assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn heads_are_limited_in_size_and_time_and_silence_between_requests_is_not() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
     let proxy = proxy_with(
@@ -361,6 +376,10 @@ async fn agents_have_tokens_and_keys_live_in_the_proxy_only() {
     let seen = upstream.seen();
     assert_eq!((seen[0].header("authorization"), seen[0].header("x-api-key")), (Some("Bearer sk-openai"), None));
     assert_eq!((seen[1].header("authorization"), seen[1].header("x-api-key")), (None, Some("sk-anthropic")));
+
+    let twice =
+        "x-plimsoll-token: token-of-an-agent-1\r\nauthorization: Bearer token-of-an-agent-1\r\nx-auth-token: token-of-an-agent-1\r\n";
+    assert_eq!(ask(address, with(twice, "/v1/other")).await.status(), 200);
 
     write("openai", "sk-rotated");
     write("tokens", "me token-of-an-agent-2\n");

@@ -45,6 +45,20 @@ async fn agents_may_speak_http2_without_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn cookies_that_http2_brings_in_crumbs_go_on_in_one_line() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy(&upstream).await;
+    let mut agent = http2(TcpStream::connect(proxy.address).await.unwrap()).await;
+    let mut asked = request(CHAT, HELLO);
+    for crumb in ["a=1", "b=2", "c=3"] {
+        asked.headers_mut().append("cookie", crumb.parse().unwrap());
+    }
+    assert_eq!(agent.send_request(asked).await.unwrap().status(), 200);
+    let cookies: Vec<Vec<u8>> = upstream.only().headers.into_iter().filter(|(name, _)| name == "cookie").map(|(_, value)| value).collect();
+    assert_eq!(cookies, [b"a=1; b=2; c=3"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_http2_agent_that_resets_its_stream_cancels_it_upstream() {
     let (gone, left) = tokio::sync::oneshot::channel();
     let gone = std::sync::Mutex::new(Some(gone));
@@ -119,7 +133,9 @@ async fn providers_are_asked_over_tls_in_the_protocol_they_negotiate() {
 async fn a_provider_that_cannot_be_trusted_gets_nothing() {
     let server = Server::new(Some((&Identity::new(), &["h2", "http/1.1"])), 100).await;
     let proxy = proxy_to(&format!("https://{}", server.address), |_| {}, Decide::default()).await;
-    assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 502);
+    let got = ask(proxy.address, post(CHAT, HELLO)).await;
+    assert_eq!(got.status(), 502);
+    assert!(got.text().contains("its certificate is not accepted"), "{}", got.text());
     assert!(server.seen.lock().unwrap().is_empty());
 }
 

@@ -186,6 +186,34 @@ async fn answers_pass_byte_for_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn trailers_that_are_announced_pass_to_upstream() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy(&upstream).await;
+    let head = |path: &str| format!("POST {path} HTTP/1.1\r\nHost: h\r\nTrailer: x-sum\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let body = "2\r\n{}\r\n0\r\nx-sum: abc\r\n\r\n";
+    assert_eq!(ask(proxy.address, head("/v1/files") + body).await.status(), 200);
+    let seen = upstream.only();
+    assert_eq!((seen.header("trailer"), seen.trailers.as_slice()), (Some("x-sum"), ["x-sum: abc".to_owned()].as_slice()));
+    // A chat body is read whole and goes with its length, so nothing can come behind it.
+    assert_eq!(ask(proxy.address, head(CHAT) + body).await.status(), 200);
+    let seen = &upstream.seen()[1];
+    assert_eq!((seen.header("trailer"), seen.header("content-length")), (None, Some("2")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_headers_pass_both_ways() {
+    let many: String = (0..400).map(|n| format!("x-{n}: {n}\r\n")).collect();
+    let given = many.clone();
+    let upstream = Upstream::new(move |_, _| support::answer("200 OK", &given, "{}")).await;
+    let proxy = proxy(&upstream).await;
+    for path in [CHAT, "/v1/files"] {
+        let got = ask(proxy.address, format!("POST {path} HTTP/1.1\r\nHost: h\r\n{many}Content-Length: 2\r\n\r\n{{}}")).await;
+        assert_eq!((got.status(), got.header("x-399")), (200, Some("399")));
+    }
+    assert!(upstream.seen().iter().all(|seen| seen.header("x-399") == Some("399")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn trailers_pass_to_agents_that_take_them() {
     let upstream = Upstream::new(|_, _| {
         [b"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n", chunk("abc").as_slice(), b"0\r\nX-Sum: 7\r\n\r\n"]

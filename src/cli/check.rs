@@ -1,11 +1,15 @@
 //! `plimsoll check`
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use http::HeaderMap;
 
 use super::{Flags, refuse};
 use crate::{
+    budget::models,
     config::Config,
     proxy::{Route, Routes},
 };
@@ -26,14 +30,15 @@ pub struct Check {
 }
 
 impl Check {
-    pub fn run(self) -> ExitCode {
+    pub fn run(self) -> io::Result<ExitCode> {
+        let mut out = io::stdout().lock();
         if self.reference {
-            print!("# Plimsoll {}\n{}", env!("CARGO_PKG_VERSION"), crate::config::REFERENCE);
-            return ExitCode::SUCCESS;
+            write!(out, "# Plimsoll {}\n{}", env!("CARGO_PKG_VERSION"), crate::config::REFERENCE)?;
+            return Ok(ExitCode::SUCCESS);
         }
         let (config, file) = match self.flags.load() {
             Ok(loaded) => loaded,
-            Err(problem) => return refuse(&problem),
+            Err(problem) => return Ok(refuse(&problem)),
         };
         // Secrets are where the proxy runs, which need not be here.
         let mut without_secrets = config.clone();
@@ -41,44 +46,57 @@ impl Check {
         without_secrets.route.iter_mut().for_each(|route| route.credential.clear());
         let routes = match Routes::new(&without_secrets, None) {
             Ok(routes) => routes,
-            Err(problem) => return refuse(&crate::config::Problem { file, ..problem }),
+            Err(problem) => return Ok(refuse(&crate::config::Problem { file, ..problem })),
         };
-        println!("# {}", file.map_or_else(|| "no configuration file".into(), |file| file.display().to_string()));
+        writeln!(out, "# {}", file.map_or_else(|| "no configuration file".into(), |file| file.display().to_string()))?;
         match &self.path {
             Some(path) => {
                 let (path, query) = path.split_once('?').map_or((path.as_str(), None), |(path, query)| (path, Some(query)));
                 let (route, rest) = routes.of(path, &HeaderMap::new());
-                print_route(&config, route, self.model.as_deref());
+                self.print_route(&mut out, &config, route)?;
                 match route.target(rest, query) {
-                    Some(target) => println!("# {path} goes to {target}"),
-                    None => println!("# {path} is no path"),
+                    Some(target) => writeln!(out, "\n# {path} goes to {target}")?,
+                    None => writeln!(out, "\n# {path} is no path")?,
+                }
+                if route.format.of(rest).is_none() {
+                    writeln!(out, "# and is not read: it is no path of a chat")?;
                 }
             }
             None => {
-                print_table("", &[("listen", &config.listen), ("admin", &config.admin)]);
-                routes.all().for_each(|route| print_route(&config, route, self.model.as_deref()));
+                print_platform(&mut out, &config)?;
+                routes.all().try_for_each(|route| self.print_route(&mut out, &config, route))?;
             }
         }
-        ExitCode::SUCCESS
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Where a route goes, and the policy there: for one model, or for each that is configured and for all others.
+    fn print_route(&self, out: &mut dyn Write, config: &Config, route: &Route) -> io::Result<()> {
+        writeln!(out, "\n# route {}: to {}", route.name, route.pool.base)?;
+        let models: Vec<&str> = match &self.model {
+            Some(model) => vec![model],
+            None => std::iter::once("").chain(config.model.iter().map(|model| model.name.as_str())).collect(),
+        };
+        for model in models {
+            let policy = &route.policies.of(model).policy;
+            let window = match policy.window {
+                0 => models::window(model, route.pool.base.host()).map_or_else(
+                    || "not known by name: asked from upstream, or learnt".into(),
+                    |window| format!("{} tokens by name, unless upstream says otherwise", window.tokens),
+                ),
+                tokens => format!("{tokens} tokens"),
+            };
+            writeln!(out, "# model {}; window {window}", if model.is_empty() { "(any other)" } else { model })?;
+            let policy = toml::Table::from_iter([("policy".to_owned(), toml::Value::Table(policy.table()))]);
+            write!(out, "{}", toml::to_string(&policy).unwrap_or_default())?;
+        }
+        Ok(())
     }
 }
 
-fn print_route(config: &Config, route: &Route, model: Option<&str>) {
-    println!();
-    print_table("route", &[("name", &route.name), ("upstream", &route.pool.base.to_string())]);
-    let models: Vec<&str> = match model {
-        Some(model) => vec![model],
-        None => std::iter::once("").chain(config.model.iter().map(|model| model.name.as_str())).collect(),
-    };
-    for model in models {
-        println!("[policy] # {}", if model.is_empty() { "any other model" } else { model });
-        print!("{}", toml::to_string(&route.policies.of(model).policy).unwrap_or_default());
-    }
-}
-
-fn print_table(name: &str, pairs: &[(&str, &String)]) {
-    if !name.is_empty() {
-        println!("[{name}]");
-    }
-    pairs.iter().for_each(|(key, value)| println!("{key} = {value:?}"));
+/// Everything but policies. Secrets are named there, never written.
+fn print_platform(out: &mut dyn Write, config: &Config) -> io::Result<()> {
+    let mut table = toml::Table::try_from(config).unwrap_or_default();
+    ["policy", "model"].into_iter().for_each(|key| drop(table.remove(key)));
+    write!(out, "{}", toml::to_string(&table).unwrap_or_default())
 }

@@ -1,7 +1,6 @@
 //! `plimsoll classify`: what an answer of a provider means, as the relay would judge it.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -14,7 +13,7 @@ use crate::wire::overflow::{self, Answer, Class, Classified, MAX_BODY};
 #[derive(Args, Debug)]
 pub struct Classify {
     /// Status of the answer.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..=599))]
     status: u16,
 
     /// Wire format of the request. The verdict is the same without it.
@@ -40,20 +39,11 @@ impl Classify {
     /// # Errors
     /// When the body can't be read or is not encoded as its header says.
     pub fn run(self) -> io::Result<ExitCode> {
-        let body = decoded(self.read()?, &self.headers)?;
+        let body = decoded(super::body::bytes(&self.body)?.into(), &self.headers)?;
         let answer = Answer { status: self.status, body: &body, stream: self.stream };
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        println!("{}", report(&overflow::classify(answer, headers)));
+        writeln!(io::stdout(), "{}", report(&overflow::classify(answer, headers)))?;
         Ok(ExitCode::SUCCESS)
-    }
-
-    fn read(&self) -> io::Result<Vec<u8>> {
-        let mut body = Vec::new();
-        match self.body.as_os_str() == "-" {
-            true => io::stdin().lock().read_to_end(&mut body)?,
-            false => File::open(&self.body)?.read_to_end(&mut body)?,
-        };
-        Ok(body)
     }
 }
 

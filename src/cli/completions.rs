@@ -1,6 +1,6 @@
 //! `plimsoll completions`
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -12,8 +12,11 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub fn run(self) -> ExitCode {
-        clap_complete::generate(self.shell, &mut super::Cli::command(), "plimsoll", &mut std::io::stdout());
-        ExitCode::SUCCESS
+    pub fn run(self) -> std::io::Result<ExitCode> {
+        // Writing straight to a pipe that somebody closes would panic.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut super::Cli::command(), "plimsoll", &mut script);
+        std::io::stdout().write_all(&script)?;
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,34 +1,27 @@
 //! `plimsoll explain`: where the tokens of a request are, and what each rung would save.
 
-use super::compact::read;
-use crate::budget::{Gates, Window, load::Scale};
+use super::{body::Body, refuse};
+use crate::budget::{Window, load::Scale};
 use crate::compact::{Goal, Knobs, Outcome, Rung, run};
 use crate::conversation::{Kind, Role};
-use crate::wire::{Format, Request};
+use crate::wire::Request;
 use anstyle::{AnsiColor, Style};
 use clap::Args;
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Show where the tokens of a request body are, message by message, and what each rung would save
 #[derive(Args, Debug)]
 pub struct Explain {
-    /// Wire format: chat, responses or messages. Read from the body where it is not given
-    #[arg(long)]
-    format: Option<Format>,
-    /// The model's context window, in tokens. By default that of the model in the built-in table, or twice the request
-    #[arg(long, value_name = "TOKENS")]
-    window: Option<u64>,
+    #[command(flatten)]
+    body: Body,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
     /// Show every message, not only the heaviest
     #[arg(long)]
     all: bool,
-    /// The body, or - for standard input
-    file: PathBuf,
 }
 
 /// A line of the table.
@@ -55,6 +48,8 @@ struct Account {
     total: u64,
     after: u64,
     window: Window,
+    /// Nobody says what the window is: it is taken to be twice the request.
+    assumed: bool,
     ceiling: u64,
     due: bool,
 }
@@ -64,8 +59,8 @@ const HEAVIEST: usize = 20;
 
 impl Explain {
     pub fn run(self) -> std::io::Result<ExitCode> {
-        let body = read(&self.file)?;
-        let format = self.format.unwrap_or_else(|| std::str::from_utf8(&body).map_or(Format::Chat, Format::of_body));
+        let body = self.body.read()?;
+        let format = self.body.format(&body);
         let request = match Request::read(format, body) {
             Ok(request) => request,
             Err(unreadable) => {
@@ -82,22 +77,24 @@ impl Explain {
         let weights: Vec<u64> = request.conversation.messages.iter().map(|message| scale.message(&request, message)).collect();
         let rest = scale.rest(&request);
         let total = rest + weights.iter().sum::<u64>();
-        let window = match self.window {
-            Some(tokens) => Window { tokens, separate_output: false },
-            None => {
-                crate::budget::models::window(request.model(), "").unwrap_or(Window { tokens: (2 * total).max(1), separate_output: false })
-            }
+        let policy = match self.body.policy(request.model()) {
+            Ok(policy) => policy,
+            Err(problem) => return Ok(refuse(&problem)),
         };
-        let limits = Gates::default().limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
+        let known = self.body.window(&request, &policy);
+        let window = known.unwrap_or(Window { tokens: (2 * total).max(1), separate_output: false });
+        let decisions = policy.decisions();
+        let limits = decisions.gates.limits(window, request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact());
         let goal = Goal::of(limits);
-        let outcome = run(&request, &weights, rest, &scale, &goal, &Knobs::default());
+        let outcome = run(&request, &weights, rest, &scale, &goal, &decisions.compact);
         let account = Account {
             rows: rows(&request, &weights),
-            steps: steps(&request, &weights, rest, &scale, &goal, &outcome),
+            steps: steps(&request, &weights, rest, &scale, &goal, &decisions.compact, &outcome),
             rest,
             total,
             after: outcome.load.tokens + rest,
             window,
+            assumed: known.is_none(),
             ceiling: limits.ceiling(),
             due: total > limits.ceiling(),
         };
@@ -118,11 +115,12 @@ impl Account {
         let dim = Style::new().dimmed();
         writeln!(
             out,
-            "{bold}{total}{bold:#} tokens in {} messages, {} {} format, window {}",
+            "{bold}{total}{bold:#} tokens in {} messages, {} {} format, window {}{}",
             self.rows.len(),
             model(request),
             request.format.name(),
-            self.window.tokens
+            self.window.tokens,
+            if self.assumed { " (assumed: twice the request; --window says what it is)" } else { "" }
         )?;
         writeln!(out, "{dim}trigger above {ceiling} tokens: {}{dim:#}\n", if self.due { "a compaction is due" } else { "nothing is due" })?;
         let mut rows: Vec<&Row> = self.rows.iter().collect();
@@ -156,6 +154,7 @@ impl Account {
             "format": request.format.name(),
             "model": request.model(),
             "window": self.window.tokens,
+            "window_assumed": self.assumed,
             "trigger": self.ceiling,
             "due": self.due,
             "tokens": self.total,
@@ -209,14 +208,14 @@ fn rows(request: &Request, weights: &[u64]) -> Vec<Row> {
 }
 
 /// Each rung of the plan by itself, and whether it acts when the plan runs.
-fn steps(request: &Request, weights: &[u64], rest: u64, scale: &Scale, goal: &Goal, whole: &Outcome) -> Vec<Step> {
+fn steps(request: &Request, weights: &[u64], rest: u64, scale: &Scale, goal: &Goal, knobs: &Knobs, whole: &Outcome) -> Vec<Step> {
     let came: u64 = weights.iter().sum();
     Rung::ALL
         .into_iter()
         // What a model would make of it is not known.
         .filter(|rung| *rung != Rung::Summarize)
         .map(|rung| {
-            let alone = Knobs { plan: vec![rung], ..Knobs::default() };
+            let alone = Knobs { plan: vec![rung], ..knobs.clone() };
             let outcome = run(request, weights, rest, scale, goal, &alone);
             Step { rung: rung.name(), saves: came.saturating_sub(outcome.load.tokens), acts: whole.rungs.contains(&rung) }
         })

@@ -58,7 +58,7 @@ impl Run {
                 .await
                 .map_err(|problem| refuse(&Problem { file, ..problem }))?;
             let (program, arguments) = self.command.split_first().ok_or(ExitCode::from(super::USAGE))?;
-            let code = accompany(command(program, arguments, running.address), program).await;
+            let code = accompany(command(program, arguments, running.address, self.flags.listen.is_some()), program).await;
             // Nobody is left to answer when the command has ended, so nothing is drained.
             running.flush().await;
             Ok::<_, ExitCode>(code)
@@ -107,8 +107,8 @@ fn upstreams_of_environment(config: &mut Config, variable: impl Fn(&str) -> Opti
     Ok(())
 }
 
-/// The command, told where the proxy is.
-fn command(program: &OsStr, arguments: &[OsString], proxy: SocketAddr) -> Command {
+/// The command, told where the proxy is. `stays`: it will be there the next time too.
+fn command(program: &OsStr, arguments: &[OsString], proxy: SocketAddr, stays: bool) -> Command {
     let root = format!("http://{}", reachable(proxy));
     let openai = format!("{root}/v1");
     let mut command = Command::new(program);
@@ -116,7 +116,8 @@ fn command(program: &OsStr, arguments: &[OsString], proxy: SocketAddr) -> Comman
         let fill = |text: &str| text.replace("{openai}", &openai).replace("{anthropic}", &root);
         command.args(agent.arguments.iter().map(|argument| fill(argument)));
         if !agent.hint.is_empty() {
-            eprintln!("plimsoll: {} does not read OPENAI_BASE_URL or ANTHROPIC_BASE_URL; set {}", agent.name, fill(&agent.hint));
+            let next_time = if stays { "" } else { "; with --listen 127.0.0.1:4790 that port stays the same" };
+            eprintln!("plimsoll: {} does not read OPENAI_BASE_URL or ANTHROPIC_BASE_URL; set {}{next_time}", agent.name, fill(&agent.hint));
         }
     }
     command.args(arguments).env("OPENAI_BASE_URL", &openai).env("OPENAI_API_BASE", &openai).env("ANTHROPIC_BASE_URL", &root);

@@ -161,10 +161,21 @@ pub struct Course<'a> {
 impl Course<'_> {
     /// Where the conversation stands at its end.
     pub fn follow(&self, recall: &dyn Recall) -> Standing {
+        self.walk(recall, false)
+    }
+
+    /// The same where no epoch may begin now: what was compacted stays so, and what is due since is put off. Nothing of that is remembered, so the
+    /// schedule goes on as if it had not been asked for.
+    pub fn put_off(&self, recall: &dyn Recall) -> Standing {
+        self.walk(recall, true)
+    }
+
+    fn walk(&self, recall: &dyn Recall, puts_off: bool) -> Standing {
         let (count, lasting) = (self.request.conversation.messages.len(), self.request.lasting());
         let cuts: Vec<usize> = (1..=lasting).filter(|&end| is_cut(&self.request.conversation, lasting, end)).collect();
         let longest_first: Vec<Fingerprint> = cuts.iter().rev().map(|&end| self.prefixes[end]).collect();
         let known = recall.first(&longest_first).map(|(n, standing)| (cuts.len() - 1 - n, standing));
+        let remembers = known.is_some();
         let (mut next, mut at, mut standing) = match known {
             Some((n, standing)) => (n + 1, cuts[n], standing),
             None => (0, 0, Standing::default()),
@@ -173,8 +184,11 @@ impl Course<'_> {
             let new = (at..end).fold(Load::default(), |load, message| load + self.load(message));
             standing.came = standing.came + new;
             standing.sent = standing.sent + new;
-            self.gate(&mut standing, end);
-            recall.remember(self.prefixes[end], &standing);
+            // Of what nobody remembers, only the end is known to be now.
+            if !puts_off || !remembers && end < lasting {
+                self.gate(&mut standing, end);
+                recall.remember(self.prefixes[end], &standing);
+            }
             (next, at) = (next + 1, end);
         }
         for message in lasting..count {

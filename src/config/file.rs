@@ -1,14 +1,13 @@
-//! Finds the configuration file, reads it, and refuses what it cannot mean.
+//! Finds the configuration file, reads it, and refuses keys that it does not have.
 
 use std::{
     env, fs, io,
-    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
 use toml::{Table, Value};
 
-use super::{Config, Connection, Model, Overrides, Policy, Problem, Route, kind, preset};
+use super::{Config, Connection, Model, Overrides, Policy, Problem, Route, check, kind, preset};
 
 /// The configuration, and the file it came from. Without `file`, `./plimsoll.toml` and then `$XDG_CONFIG_HOME/plimsoll/config.toml` are
 /// looked for; that neither exists is no problem.
@@ -20,9 +19,9 @@ pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<(Config, Optio
         None => String::new(),
     };
     let mut config = parse(&text, overrides.preset.as_deref()).map_err(blame)?;
-    check(&config).map_err(blame)?;
+    check::check(&config).map_err(blame)?;
     overrides.apply(&mut config);
-    check(&config)?;
+    check::check(&config)?;
     Ok((config, found))
 }
 
@@ -81,104 +80,26 @@ fn tables<'a>(table: &'a Table, key: &str) -> impl Iterator<Item = &'a Table> {
     table.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table)
 }
 
+/// Where below `sample` there is such a key.
+fn place_of(key: &str, sample: &Table) -> Option<String> {
+    let tables = || sample.iter().filter_map(|(name, value)| Some((name, value.as_table()?)));
+    let here = tables().find(|(_, table)| table.contains_key(key)).map(|(name, _)| format!("{name}.{key}"));
+    here.or_else(|| tables().find_map(|(name, table)| Some(format!("{name}.{}", place_of(key, table)?))))
+}
+
 /// Every key of `table` is one of `sample`, all the way down. Empty tables in the sample take any key.
 fn known(table: &Table, sample: &Table, at: &str) -> Result<(), Problem> {
     let path = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
     for (key, value) in table {
         match (value, sample.get(key)) {
-            (_, None) => return Err(Problem::unknown(&path(key), &sample.keys().map(String::as_str).collect::<Vec<_>>())),
+            (_, None) => {
+                let known = Problem::unknown(&path(key), &sample.keys().map(String::as_str).collect::<Vec<_>>());
+                let elsewhere = place_of(key, sample).map(|place| format!("; did you mean {}?", path(&place)));
+                return Err(Problem { what: known.what + &elsewhere.unwrap_or_default(), ..known });
+            }
             (Value::Table(table), Some(Value::Table(sample))) if !sample.is_empty() => known(table, sample, &path(key))?,
             _ => {}
         }
     }
     Ok(())
-}
-
-/// Values that parse but cannot be meant.
-fn check(config: &Config) -> Result<(), Problem> {
-    address("listen", &config.listen)?;
-    if config.admin != "off" {
-        address("admin", &config.admin).map_err(|problem| Problem { what: problem.what + ", or \"off\"", ..problem })?;
-    }
-    if !config.upstream.is_empty() {
-        base("upstream", &config.upstream)?;
-    }
-    base("openai", &config.openai)?;
-    base("anthropic", &config.anthropic)?;
-    seconds("discover_wait", config.discover_wait)?;
-    seconds("grace", config.grace)?;
-    seconds("keep_alive", config.keep_alive)?;
-    seconds("drain_delay", config.drain_delay)?;
-    seconds("reload", config.reload)?;
-    if config.max_chat_bytes == 0 {
-        return Err(Problem::value("max_chat_bytes", 0, "a number of bytes"));
-    }
-    if config.tls.certificate.is_empty() != config.tls.key.is_empty() {
-        return Err(Problem::new("tls", "certificate and key are needed together"));
-    }
-    if !config.tls.client_ca.is_empty() && config.tls.certificate.is_empty() {
-        return Err(Problem::new("tls.client_ca", "agents show certificates over TLS only; certificate and key are needed too"));
-    }
-    connection("connection", &config.connection)?;
-    config.policy.check("policy")?;
-    for (index, route) in config.route.iter().enumerate() {
-        let at = format!("route.{index}");
-        if !route.path.starts_with('/') || route.path.len() > 1 && route.path.ends_with('/') {
-            return Err(Problem::value(
-                &format!("{at}.path"),
-                format!("{:?}", route.path),
-                "a path such as \"/openrouter\", without a slash at its end",
-            ));
-        }
-        base(&format!("{at}.upstream"), &route.upstream)?;
-        let fits = |table: &Table| Route { connection: table.clone(), ..Route::default() }.connection(&config.connection).is_ok();
-        let problem = |error| kind::problem(&route.connection, &format!("{at}.connection"), "", &error, &fits);
-        let own = route.connection(&config.connection).map_err(problem)?;
-        connection(&format!("{at}.connection"), &own)?;
-        let policy = overlaid(&config.policy, &route.policy, &format!("{at}.policy"))?;
-        policy.check(&format!("{at}.policy"))?;
-    }
-    for (index, model) in config.model.iter().enumerate() {
-        let at = format!("model.{index}");
-        if model.name.is_empty() {
-            return Err(Problem::new(&format!("{at}.name"), "is missing; expected a model's name, in which * stands for anything"));
-        }
-        let policy = overlaid(&config.policy, &model.policy, &format!("{at}.policy"))?;
-        policy.check(&format!("{at}.policy"))?;
-    }
-    super::platform::check(config)
-}
-
-fn overlaid(policy: &Policy, overlay: &Table, at: &str) -> Result<Policy, Problem> {
-    let fits = |table: &Table| policy.overlaid([table]).is_ok();
-    policy.overlaid([overlay]).map_err(|error| kind::problem(overlay, at, "", &error, &fits))
-}
-
-fn address(key: &str, value: &str) -> Result<SocketAddr, Problem> {
-    value.parse().map_err(|_| Problem::value(key, format!("{value:?}"), "an address and port such as \"127.0.0.1:4790\" or \"[::]:4790\""))
-}
-
-fn base(key: &str, value: &str) -> Result<(), Problem> {
-    super::Base::parse(value).map(drop).map_err(|accepted| Problem::value(key, format!("{value:?}"), accepted))
-}
-
-pub(super) fn seconds(key: &str, value: f64) -> Result<(), Problem> {
-    match value.is_finite() && (0.0..=31_536_000.0).contains(&value) {
-        true => Ok(()),
-        false => Err(Problem::number(key, value, "a number of seconds")),
-    }
-}
-
-fn connection(at: &str, connection: &Connection) -> Result<(), Problem> {
-    let Connection { connect_timeout, response_timeout, idle_timeout, pool_timeout, certificate, key, .. } = connection;
-    if certificate.is_empty() != key.is_empty() {
-        return Err(Problem::new(at, "certificate and key are needed together"));
-    }
-    let times = [
-        ("connect_timeout", connect_timeout),
-        ("response_timeout", response_timeout),
-        ("idle_timeout", idle_timeout),
-        ("pool_timeout", pool_timeout),
-    ];
-    times.into_iter().try_for_each(|(key, value)| seconds(&format!("{at}.{key}"), *value))
 }

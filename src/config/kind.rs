@@ -24,6 +24,8 @@ pub fn said(text: &str, error: &Error) -> String {
     ];
     let message = WORDS.iter().fold(error.message().to_owned(), |message, (theirs, ours)| message.replace(theirs, ours));
     let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+    let message = message
+        .replace("map, expected a sequence", "a table, expected a list: a [table] of that name is written [[table]], a word [\"word\"]");
     let message = message.replace(", expected", " is not accepted; expected");
     line.map_or_else(|| message.clone(), |line| format!("{message} (line {line})"))
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, Problem, secret};
+use super::{Config, Problem, problem::seconds, secret};
 
 /// How much is taken on at once. 0: no limit, unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -117,8 +117,8 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
         return Err(Problem::value("admission.header_bytes", admission.header_bytes, "8192 bytes or more"));
     }
     config.traces.check()?;
-    super::file::seconds("admission.header_timeout", admission.header_timeout)?;
-    super::file::seconds("ledger.deadline", ledger.deadline)?;
+    seconds("admission.header_timeout", admission.header_timeout)?;
+    seconds("ledger.deadline", ledger.deadline)?;
     for (key, value) in [
         ("access.tokens", &access.tokens),
         ("access.admin_token", &access.admin_token),
@@ -132,6 +132,9 @@ pub(super) fn check(config: &Config) -> Result<(), Problem> {
     for (index, route) in config.route.iter().enumerate() {
         let at = format!("route.{index}.credential");
         secret::check(&at, &route.credential)?;
+        if route.credential.is_empty() && !route.credential_header.is_empty() {
+            return Err(Problem::new(&format!("{at}_header"), "is for `credential`; expected that too, or nothing"));
+        }
         route.header().map_err(|accepted| Problem::value(&format!("{at}_header"), format!("{:?}", route.credential_header), accepted))?;
     }
     match ledger.store {

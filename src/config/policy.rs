@@ -120,6 +120,9 @@ impl Policy {
         {
             return wrong("upstream", upstream, accepted);
         }
+        if !upstream.is_empty() && !self.compact.summarize.is_on() {
+            return wrong("upstream", upstream, "nothing, as long as `model` is empty: no summary is asked for");
+        }
         if !format.is_empty() && format.parse::<Format>().is_err() {
             return wrong("format", format, "\"chat\", \"responses\", \"messages\", or nothing");
         }
@@ -160,7 +163,10 @@ impl Policy {
         share("target", self.target)?;
         share("hygiene.threshold", self.hygiene.threshold)?;
         share("preflight.threshold", self.preflight.threshold)?;
-        let Knobs { tail, running_loop, min_reclaim, digest, .. } = &self.compact;
+        let Knobs { plan, tail, running_loop, min_reclaim, digest, .. } = &self.compact;
+        if let Some(twice) = plan.iter().enumerate().find_map(|(place, rung)| plan[..place].contains(rung).then_some(rung)) {
+            return Err(Problem::value(&format!("{at}.compact.plan"), format!("{:?} twice", twice.name()), "each rung once at most"));
+        }
         let shares = [("tail", *tail), ("running_loop", *running_loop), ("min_reclaim", *min_reclaim), ("digest.share", digest.share)];
         if let Some((key, value)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
             return Err(Problem::number(&format!("{at}.compact.{key}"), value, "a share of the window, from 0 to 1"));

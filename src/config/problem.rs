@@ -48,6 +48,14 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+/// Refuses what is no span of time that can be waited for: a year is the most.
+pub(super) fn seconds(key: &str, value: f64) -> Result<(), Problem> {
+    match value.is_finite() && (0.0..=31_536_000.0).contains(&value) {
+        true => Ok(()),
+        false => Err(Problem::number(key, value, "a number of seconds")),
+    }
+}
+
 /// Letters that have to be inserted, deleted or replaced.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -111,6 +111,20 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
     check("upstream = \"api.openai.com\"", "upstream", "expected a URL such as");
     check("upstream = \"https://me:secret@host\"", "upstream", "credentials come from the agent");
     check("grace = -1", "grace", "expected a number of seconds");
+    check("window = 8000", "window", "did you mean policy.window?");
+    check("[compact]\nplan = []", "compact", "did you mean policy.compact?");
+    check("[route]\npath = \"/x\"", "route", "[[table]]");
+    check("[policy.compact]\nplan = [\"elide\", \"digest\", \"elide\"]", "policy.compact.plan", "each rung once");
+    check("[policy.compact.summarize]\nupstream = \"http://h\"", "policy.compact.summarize.upstream", "as long as `model` is empty");
+    check("listen = \"127.0.0.1:80\"\nupstream = \"http://127.0.0.1\"", "upstream", "another address than `listen`");
+    check("listen = \"[::]:4790\"\nanthropic = \"http://localhost:4790/v1\"", "anthropic", "another address than `listen`");
+    let twice = "[[route]]\npath = \"/x\"\nupstream = \"http://a\"\n".repeat(2);
+    check(&twice, "route.1.path", "that no route above has");
+    check(
+        "[[route]]\npath = \"/x\"\nupstream = \"http://a\"\ncredential_header = \"api-key\"",
+        "route.0.credential_header",
+        "is for `credential`",
+    );
     check("[access]\nupstream_hosts = [\"*.example.com\"]", "openai", "api.openai.com is not among access.upstream_hosts");
     check(
         "upstream = \"http://a.example.com\"\n[access]\nupstream_hosts = [\"*.example.com\"]\n[[route]]\npath = \"/x\"\nupstream = \"http://169.254.169.254\"",
@@ -118,7 +132,7 @@ fn a_wrong_file_is_refused_with_key_and_remedy() {
         "169.254.169.254 is not among",
     );
     let only = "upstream = \"http://a.example.com\"\n[access]\nupstream_hosts = [\"*.example.com\"]\n";
-    let elsewhere = "compact.summarize.upstream = \"http://169.254.169.254\"";
+    let elsewhere = "compact.summarize = { model = \"m\", upstream = \"http://169.254.169.254\" }";
     check(&format!("{only}[policy]\n{elsewhere}"), "policy.compact.summarize.upstream", "169.254.169.254 is not among");
     check(
         &format!("{only}[[model]]\nname = \"m\"\n[model.policy]\n{elsewhere}"),

@@ -62,9 +62,4 @@ impl Call {
     pub(super) fn limits(&self, window: Window, scale: &Scale) -> Limits {
         self.policy.gates.limits(window, self.request.cap.map(|(_, cap)| cap), scale.tokenizer.is_exact())
     }
-
-    /// Names whoever counts: an upstream and a model.
-    pub(super) fn provider(&self) -> String {
-        [&*self.upstream, "\n", self.request.model()].concat()
-    }
 }

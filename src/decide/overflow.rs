@@ -1,6 +1,6 @@
 //! After the provider said "too long": once more, and harder, sized by the numbers that it named.
 
-use super::{Call, Decider, Measured, Mode, Report, Rewrite, Steer, Ticket, smaller_cap};
+use super::{Call, Decider, Measured, Mode, Report, Rewrite, Steer, Ticket, learnt::Learner, smaller_cap};
 use crate::budget::{Limits, Load, Trigger, Window, load::Scale};
 use crate::compact::{Goal, Rung, schedule::Course, schedule::Recall, schedule::Standing};
 use crate::conversation::Fingerprint;
@@ -40,7 +40,7 @@ impl Decider {
         let measured = Measured::of(&request, Scale::of(&request, &call.upstream), &self.memo);
         let sizes = self.sizes(call, &measured, sent, refusal)?;
         if matches!(class, Class::Input | Class::InputPlusOutput) {
-            self.learn_window(call.provider(), refusal.limit.unwrap_or(u64::MAX));
+            self.learnt.refused(call);
         }
         // The cheapest repair loses nothing: a smaller answer.
         let repaired = (class == Class::InputPlusOutput).then(|| lower_cap(call, &measured, sent, &sizes)).flatten();
@@ -102,15 +102,15 @@ impl Decider {
             epoch: epoch.number,
             ..sizes.report(call)
         };
-        let lesson = (refusal.class == Class::Input && refusal.limit.is_none()).then(|| (call.provider(), sizes.limit));
+        let lesson = (refusal.class != Class::Bytes).then(|| sizes.lesson(call, after)).flatten();
         Some(Rewrite { body, report, ticket: Ticket { base, prefix: prefixes[end], came, rest, lesson } })
     }
 
-    /// The provider took the rewrite that `ticket` names. Where it had refused the longer one without a number, its window lies in between: so the
-    /// next turn need not be refused to be compacted.
-    pub fn accepted(&self, ticket: &Ticket) {
-        if let Some((provider, limit)) = &ticket.lesson {
-            self.learn_window(provider.clone(), *limit);
+    /// The provider took the rewrite that `ticket` names, so its window is what it had said, or lies in between: the next turn need not be refused to be
+    /// compacted. A refusal alone teaches none, because it may quote the agent.
+    pub fn accepted(&self, ticket: &Ticket, now: u64) {
+        if let Some((learner, limit)) = ticket.lesson {
+            self.learnt.learn(learner, limit, now);
         }
     }
 }
@@ -132,6 +132,12 @@ impl Sizes {
             hard: true,
             draft: false,
         }
+    }
+
+    /// What is learnt if the provider takes `after` tokens by our count; nothing where that is more than it said to take.
+    fn lesson(&self, call: &Call, after: u64) -> Option<(Learner, u64)> {
+        let fits = after as f64 * self.ratio <= self.limit as f64;
+        (self.limit > 0 && self.limit < BOUNDLESS && fits).then(|| (Learner::of(call), self.limit))
     }
 
     fn report(&self, call: &Call) -> Report {
@@ -166,5 +172,6 @@ fn lower_cap(call: &Call, measured: &Measured, sent: &Bytes, sizes: &Sizes) -> O
     let body = Bytes::from(Request::read(request.format, sent.clone()).ok()?.apply(&[], Some(cap)));
     let report = Report { tokens: Some((sizes.counted, sizes.counted)), rungs: vec![Rung::ClampOutput.name()], ..sizes.report(call) };
     let prefix = measured.prefixes.last().copied().unwrap_or_default();
-    Some(Rewrite { body, report, ticket: Ticket { base: Fingerprint::default(), prefix, ..Ticket::default() } })
+    let lesson = sizes.lesson(call, sizes.counted);
+    Some(Rewrite { body, report, ticket: Ticket { base: Fingerprint::default(), prefix, lesson, ..Ticket::default() } })
 }

@@ -1,5 +1,6 @@
 //! What is answered: what to send, and what happened to the request.
 
+use super::learnt::Learner;
 use crate::budget::Load;
 use crate::compact::digest::Records;
 use crate::conversation::Fingerprint;
@@ -31,8 +32,8 @@ pub struct Ticket {
     pub came: Load,
     /// Tokens outside of the list.
     pub rest: u64,
-    /// The window that the provider has if it takes this, where it refused the longer request without naming one.
-    pub lesson: Option<(String, u64)>,
+    /// The window that the provider has if it takes this, where it refused the longer request.
+    pub lesson: Option<(Learner, u64)>,
 }
 
 /// What happened to a request, in numbers and names.

@@ -11,7 +11,7 @@ use http::{
 };
 use ring::digest::{SHA256, digest};
 
-use super::{decide::Tenant, error::Error};
+use super::{decide::Tenant, error::Error, tenant};
 use crate::config::{self, Problem, secret};
 
 /// Headers that say who pays.
@@ -33,8 +33,8 @@ pub struct Access {
 /// Somebody who may ask.
 pub struct Admitted {
     pub tenant: Tenant,
-    /// The header that their token came in, if it is one that would go upstream.
-    spent: Option<&'static str>,
+    /// The headers that hold a token of ours and would go upstream, whoever's it is.
+    spent: Vec<HeaderName>,
 }
 
 impl Access {
@@ -48,19 +48,17 @@ impl Access {
         Ok(Access { tokens, admin })
     }
 
-    /// Who sent these headers. `key` is what tenants are hashed with.
-    pub fn admit(&self, headers: &HeaderMap, key: &[u8; 32]) -> Result<Admitted, Error> {
-        let Some(tokens) = &self.tokens else { return Ok(Admitted { tenant: by_credential(headers, key), spent: None }) };
-        for name in [TOKEN].into_iter().chain(CREDENTIALS) {
-            for value in headers.get_all(name) {
-                if let Some(agent) = tokens.get(&sha256(bare(value))) {
-                    let mut hasher = blake3::Hasher::new_keyed(key);
-                    hasher.update(b"agent\0").update(agent.as_bytes());
-                    return Ok(Admitted { tenant: Tenant(*hasher.finalize().as_bytes()), spent: (name != TOKEN).then_some(name) });
-                }
-            }
-        }
-        Err(Error::Unauthorized)
+    /// Who sent these headers, with this query. `key` is what tenants are hashed with.
+    pub fn admit(&self, headers: &HeaderMap, query: Option<&str>, key: &[u8; 32]) -> Result<Admitted, Error> {
+        let Some(tokens) = &self.tokens else { return Ok(Admitted { tenant: tenant::of(headers, query, key), spent: Vec::new() }) };
+        let agent = |value: &HeaderValue| tokens.get(&sha256(bare(value)));
+        let mut places = [TOKEN].into_iter().chain(CREDENTIALS).flat_map(|name| headers.get_all(name));
+        let admitted = places.find_map(agent).ok_or(Error::Unauthorized)?;
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        hasher.update(b"agent\0").update(admitted.as_bytes());
+        let holds = |name: &HeaderName| headers.get_all(name).iter().any(|value| agent(value).is_some());
+        let spent = headers.keys().filter(|name| tenant::may_hold_key(name.as_str()) && *name != TOKEN && holds(name));
+        Ok(Admitted { tenant: Tenant(*hasher.finalize().as_bytes()), spent: spent.cloned().collect() })
     }
 
     /// Whether these headers carry the token of the admin API; nothing where there is none.
@@ -73,13 +71,12 @@ impl Access {
 impl Admitted {
     /// The headers that go on: without a token of ours, and with `credential` in place of whatever the agent had.
     pub fn headers(&self, from: HeaderMap, credential: Option<&Credential>) -> HeaderMap {
-        if self.spent.is_none() && credential.is_none() {
+        if self.spent.is_empty() && credential.is_none() {
             return from;
         }
-        let goes = |name: &HeaderName| match credential {
-            Some(credential) => !CREDENTIALS.contains(&name.as_str()) && *name != credential.header,
-            None => Some(name.as_str()) != self.spent,
-        };
+        let replaced =
+            |name: &HeaderName| credential.is_some_and(|credential| CREDENTIALS.contains(&name.as_str()) || *name == credential.header);
+        let goes = |name: &HeaderName| !self.spent.contains(name) && !replaced(name);
         // Built anew: removing from a map swaps the last entry into the gap.
         let mut out = HeaderMap::with_capacity(from.len() + 1);
         for (name, value) in from.iter().filter(|(name, _)| goes(name)) {
@@ -111,16 +108,6 @@ impl Credential {
         value.set_sensitive(true);
         Ok(Some(Credential { header, value }))
     }
-}
-
-fn by_credential(headers: &HeaderMap, key: &[u8; 32]) -> Tenant {
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    for name in CREDENTIALS {
-        for value in headers.get_all(name) {
-            hasher.update(name.as_bytes()).update(b"\0").update(value.as_bytes()).update(b"\0");
-        }
-    }
-    Tenant(*hasher.finalize().as_bytes())
 }
 
 /// A line is a name and a token, or `sha256:` and its hash; what follows `#` at its beginning is a remark.
@@ -189,7 +176,7 @@ mod tests {
         let hash: String = sha256(b"second-token-of-an-agent").iter().map(|byte| format!("{byte:02x}")).collect();
         let access = access(&format!("# agents\nfirst first-token-of-an-agent\nsecond sha256:{hash}\n"));
         let check = |pairs: &[(&'static str, &'static str)], wanted: bool| {
-            assert_eq!(access.admit(&map(pairs), &KEY).is_ok(), wanted, "{pairs:?}");
+            assert_eq!(access.admit(&map(pairs), None, &KEY).is_ok(), wanted, "{pairs:?}");
         };
         check(&[("authorization", "Bearer first-token-of-an-agent")], true);
         check(&[("authorization", "bearer second-token-of-an-agent")], true);
@@ -203,11 +190,11 @@ mod tests {
 
     #[test]
     fn a_token_goes_no_further_and_a_key_takes_the_place_of_all_others() {
-        let access = access("me token-of-this-very-agent");
+        let access = access("me token-of-this-very-agent\nother token-of-another-agent");
         let credential = Credential { header: HeaderName::from_static("x-api-key"), value: HeaderValue::from_static("sk-real") };
         let went = |pairs: &[(&'static str, &'static str)], credential: Option<&Credential>| -> Vec<(String, String)> {
             let headers = map(pairs);
-            let admitted = access.admit(&headers, &KEY).unwrap();
+            let admitted = access.admit(&headers, None, &KEY).unwrap();
             let list = |map: HeaderMap| map.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
             list(admitted.headers(headers, credential))
         };
@@ -218,6 +205,9 @@ mod tests {
             went(&[("a", "1"), token, ("api-key", "other"), ("b", "2")], Some(&credential)),
             owned(&[("a", "1"), ("b", "2"), ("x-api-key", "sk-real")])
         );
+        let twice = [("x-plimsoll-token", token.1), token, ("x-api-key", "token-of-another-agent"), ("x-auth-token", token.1), ("b", "2")];
+        assert_eq!(went(&twice, None), owned(&[twice[0], ("b", "2")]), "whoever's it is, and wherever it stands");
+        assert_eq!(went(&twice, Some(&credential)), owned(&[twice[0], ("b", "2"), ("x-api-key", "sk-real")]));
         let own = [("x-plimsoll-token", "token-of-this-very-agent"), ("authorization", "Bearer sk-agent")];
         assert_eq!(went(&own, None), owned(&own), "its own header is left out with all of ours, further on");
     }
@@ -225,7 +215,7 @@ mod tests {
     #[test]
     fn a_tenant_is_its_token_or_its_credential_and_nothing_else() {
         let open = Access::default();
-        let of = |access: &Access, pairs: &[(&'static str, &'static str)]| access.admit(&map(pairs), &KEY).ok().unwrap().tenant;
+        let of = |access: &Access, pairs: &[(&'static str, &'static str)]| access.admit(&map(pairs), None, &KEY).ok().unwrap().tenant;
         assert_eq!(of(&open, &[("x-api-key", "a"), ("user-agent", "x")]), of(&open, &[("x-api-key", "a"), ("user-agent", "y")]));
         assert_ne!(of(&open, &[("x-api-key", "a")]), of(&open, &[("x-api-key", "b")]));
         assert_ne!(of(&open, &[("x-api-key", "a")]), of(&open, &[("authorization", "a")]));

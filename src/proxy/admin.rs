@@ -148,13 +148,17 @@ impl Desk {
     }
 }
 
-/// Whether the request is for an address, or this machine by its own name: no name that somebody else can have led here.
+/// Whether the request is for an address, or this machine by its own name: no name that somebody else can have led here, and nothing that is no host at
+/// all. What says nothing (HTTP/1.0) is no page.
 fn names_an_address<B>(request: &Request<B>) -> bool {
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
-    host.is_none_or(|host| {
-        let host = host.host().trim_start_matches('[').trim_end_matches(']');
-        host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
-    })
+    let is_address = |host: &HeaderValue| {
+        let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+        host.is_some_and(|host| {
+            let host = host.host().trim_start_matches('[').trim_end_matches(']');
+            host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
+        })
+    };
+    request.headers().get_all(HOST).iter().all(is_address)
 }
 
 #[cfg(test)]
@@ -164,10 +168,12 @@ mod tests {
     #[test]
     fn names_that_anybody_can_give_are_no_address() {
         let check = |host: &str, wanted: bool| {
-            assert_eq!(names_an_address(&Request::builder().header("host", host).body(()).unwrap()), wanted, "{host}");
+            let host = HeaderValue::from_bytes(&host.chars().map(|c| c as u8).collect::<Vec<u8>>()).unwrap();
+            assert_eq!(names_an_address(&Request::builder().header("host", &host).body(()).unwrap()), wanted, "{host:?}");
         };
         ["127.0.0.1:4791", "[::1]:4791", "10.0.0.1", "localhost:4791", "LOCALHOST"].iter().for_each(|host| check(host, true));
         ["evil.example:4791", "localhost.evil.example", "127.0.0.1.evil.example", "h"].iter().for_each(|host| check(host, false));
+        ["ev\u{ef}l.example", "", "evil.example/", "127.0.0.1/", ":4791"].iter().for_each(|host| check(host, false));
         assert!(names_an_address(&Request::new(())), "HTTP/1.0");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Extensions, HeaderMap, Method, header::AUTHORIZATION, request::Parts, uri::PathAndQuery};
+use http::{Extensions, HeaderMap, Method, Version, header::AUTHORIZATION, request::Parts, uri::PathAndQuery};
 
 use super::{
     access::Access,
@@ -41,7 +41,10 @@ pub struct Call {
 
 impl Call {
     /// Refused for a target that cannot be asked for upstream, or from an agent that may not ask. `key` is what tenants are hashed with.
-    pub fn of(request: Parts, routes: &Routes, access: &Access, key: &[u8; 32]) -> Result<Call, (Error, Option<Format>)> {
+    pub fn of(mut request: Parts, routes: &Routes, access: &Access, key: &[u8; 32]) -> Result<Call, (Error, Option<Format>)> {
+        if request.version == Version::HTTP_2 {
+            headers::join_cookies(&mut request.headers);
+        }
         let path = request.uri.path();
         let (route, rest) = routes.of(path, &request.headers);
         let format = route.format.of(path).or_else(|| Format::of_path(path));
@@ -49,7 +52,7 @@ impl Call {
         if headers::is_coded(&request.headers) {
             return Err(refused(Error::Malformed));
         }
-        let admitted = access.admit(&request.headers, key).map_err(refused)?;
+        let admitted = access.admit(&request.headers, request.uri.query(), key).map_err(refused)?;
         let steer = match Steering::of(&request.headers) {
             Err(unclear) if format.is_some() => return Err(refused(Error::Unclear(unclear))),
             steer => steer.unwrap_or_default(),

@@ -60,7 +60,7 @@ pub struct Incoming<'a> {
 const READ_HERE: usize = 1 << 20;
 
 /// Does what may take longer than half a millisecond, while another thread carries what else there is to carry.
-fn aside<T>(work: impl FnOnce() -> T) -> T {
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => block_in_place(work),
         _ => work(),
@@ -100,12 +100,12 @@ fn ledger(config: &config::Ledger) -> Result<(Ledger, Option<[u8; 32]>), Problem
     let secret = secret::read("ledger.secret", &config.secret)?;
     let derived = |purpose: &str| secret.as_ref().map(|secret| blake3::derive_key(purpose, secret.as_bytes()));
     let (tenants, values) = (derived("plimsoll 2026-11 ledger tenants"), derived("plimsoll 2026-11 ledger values"));
-    let problem = |key: &str, error: std::io::Error| Problem { file: None, key: key.into(), what: error.to_string() };
+    let problem = |key: &str, what: String| Problem { file: None, key: key.into(), what };
     Ok(match config.store {
         config::Store::Memory => (memory, tenants),
         config::Store::Disk => {
             let disk = Disk::open(Path::new(&config.path), config.disk_bytes, config.seconds, values)
-                .map_err(|error| problem("ledger.path", error))?;
+                .map_err(|error| problem("ledger.path", unopened(&config.path, &error)))?;
             let key = tenants.unwrap_or(disk.key());
             (memory.backed(Arc::new(disk)), Some(key))
         }
@@ -120,9 +120,13 @@ fn ledger(config: &config::Ledger) -> Result<(Ledger, Option<[u8; 32]>), Problem
             let password = Box::new(move || secret::read("ledger.password", &named).map_err(std::io::Error::other));
             let redis =
                 Redis::new(Address { url: config.url.clone(), ca_file, password }, seconds(config.deadline), config.seconds, values);
-            (memory.backed(Arc::new(redis.map_err(|error| problem("ledger.url", error))?)), tenants)
+            (memory.backed(Arc::new(redis.map_err(|error| problem("ledger.url", error.to_string()))?)), tenants)
         }
     })
+}
+
+fn unopened(path: &str, error: &std::io::Error) -> String {
+    format!("{path:?} cannot be opened ({error}); expected a file in a folder that is there, which no other process has open")
 }
 
 /// What a test makes the decisions be.
@@ -220,7 +224,7 @@ impl Decide {
     /// Upstream took the harder try.
     pub fn accepted(&self, ticket: &Ticket) {
         if self.script.is_none() {
-            self.core.accepted(ticket);
+            self.core.accepted(ticket, self.now());
         }
     }
 

@@ -35,6 +35,7 @@ use crate::{
     budget::{
         Window,
         discovery::{PLACES, Place, window_in},
+        models,
     },
     config::{Base, seconds},
 };
@@ -119,6 +120,13 @@ impl Inquiry<'_> {
             tokio::spawn(async move {
                 let (window, again) = ask(&pool, &headers, &key.1).await;
                 tracing::debug!(upstream = %pool.base.authority, model = key.1, window = window.map(|window| window.tokens), "asked for the window");
+                if window.or_else(|| models::window(&key.1, pool.base.host())).is_none() {
+                    tracing::warn!(
+                        upstream = %pool.base.authority,
+                        model = key.1,
+                        "its window is not known, so nothing is compacted before it refuses; policy.window, or --window, says what it is"
+                    );
+                }
                 windows.learn(&key, window, again);
                 drop(done);
             });

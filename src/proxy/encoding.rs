@@ -1,4 +1,4 @@
-//! Content encodings: gzip, deflate, br, zstd, in any stack, with a cap on what comes out.
+//! Content encodings: gzip, deflate, br, zstd, a few on top of each other, with a cap on what comes out.
 //!
 //! Only copies are decoded. What is passed on are the bytes that came.
 
@@ -6,6 +6,15 @@ use std::io::{self, Read, Write};
 
 use bytes::Bytes;
 use http::{HeaderMap, header::CONTENT_ENCODING};
+
+/// So many encodings are undone; nobody who means well applies more, and each is as much work as its output is long.
+const MOST_CODINGS: usize = 3;
+/// What a piece of a stream may decode to, in bytes, and so many times what came of the stream so far. Answers are told word by word, in events that
+/// are flushed one by one: they shrink to a tenth, not to a thousandth.
+const MOST_AT_ONCE: usize = 4 << 20;
+const MOST_TIMES: usize = 256;
+/// What a decoder may look back, as a power of two: 8 MiB, which senders over HTTP keep to (RFC 9659).
+const WINDOW_LOG: u32 = 23;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coding {
@@ -29,7 +38,7 @@ pub fn is_identity(headers: &HeaderMap) -> bool {
     codings(headers).is_some_and(|codings| codings.is_empty())
 }
 
-/// The codings in the order in which they were applied; nothing if one is unknown.
+/// The codings in the order in which they were applied; nothing if one is unknown, or there are too many.
 fn codings(headers: &HeaderMap) -> Option<Vec<Coding>> {
     let mut out = Vec::new();
     for value in headers.get_all(CONTENT_ENCODING) {
@@ -44,7 +53,7 @@ fn codings(headers: &HeaderMap) -> Option<Vec<Coding>> {
             }
         }
     }
-    Some(out)
+    (out.len() <= MOST_CODINGS).then_some(out)
 }
 
 fn once(coding: Coding, body: &[u8], cap: u64) -> Option<Bytes> {
@@ -64,56 +73,94 @@ fn drain(reader: impl Read, cap: u64) -> Option<Bytes> {
 }
 
 /// Decodes a stream piece by piece, as far as it has come.
-pub struct Inflate(Option<Stage>);
+pub struct Inflate {
+    stage: Option<Stage>,
+    /// Bytes that may still come out.
+    room: usize,
+}
 
 enum Stage {
     Identity,
-    Gzip(Box<flate2::write::MultiGzDecoder<Vec<u8>>>),
-    Deflate(Box<flate2::write::ZlibDecoder<Vec<u8>>>),
-    Brotli(Box<brotli::DecompressorWriter<Vec<u8>>>),
-    Zstd(Box<zstd::stream::write::Decoder<'static, Vec<u8>>>),
+    Gzip(Box<flate2::write::MultiGzDecoder<Sink>>),
+    Deflate(Box<flate2::write::ZlibDecoder<Sink>>),
+    Brotli(Box<brotli::DecompressorWriter<Sink>>),
+    Zstd(Box<zstd::stream::write::Decoder<'static, Sink>>),
 }
 
 impl Inflate {
     /// For an answer with these headers. One whose encoding is unknown, or stacked, yields nothing.
     pub fn new(headers: &HeaderMap) -> Inflate {
-        let codings = codings(headers);
-        Inflate(match codings.as_deref() {
+        let sink = Sink::default();
+        let stage = match codings(headers).as_deref() {
             Some([]) => Some(Stage::Identity),
-            Some([Coding::Gzip]) => Some(Stage::Gzip(Box::new(flate2::write::MultiGzDecoder::new(Vec::new())))),
-            Some([Coding::Deflate]) => Some(Stage::Deflate(Box::new(flate2::write::ZlibDecoder::new(Vec::new())))),
-            Some([Coding::Brotli]) => Some(Stage::Brotli(Box::new(brotli::DecompressorWriter::new(Vec::new(), 4 << 10)))),
-            Some([Coding::Zstd]) => zstd::stream::write::Decoder::new(Vec::new()).ok().map(|decoder| Stage::Zstd(Box::new(decoder))),
+            Some([Coding::Gzip]) => Some(Stage::Gzip(Box::new(flate2::write::MultiGzDecoder::new(sink)))),
+            Some([Coding::Deflate]) => Some(Stage::Deflate(Box::new(flate2::write::ZlibDecoder::new(sink)))),
+            Some([Coding::Brotli]) => Some(Stage::Brotli(Box::new(brotli::DecompressorWriter::new(sink, 4 << 10)))),
+            Some([Coding::Zstd]) => zstd_into(sink).ok().map(|decoder| Stage::Zstd(Box::new(decoder))),
             _ => None,
-        })
+        };
+        Inflate { stage, room: MOST_AT_ONCE }
     }
 
     pub fn is_identity(&self) -> bool {
-        matches!(self.0, Some(Stage::Identity))
+        matches!(self.stage, Some(Stage::Identity))
     }
 
-    /// What `piece` adds to the plain text. After a piece that cannot be decoded there is no more.
+    /// What `piece` adds to the plain text. After a piece that cannot be decoded, or decodes to more than anybody means to say, there is no more.
     pub fn push(&mut self, piece: &Bytes) -> Option<Bytes> {
-        let plain = match self.0.as_mut()? {
+        self.room = self.room.saturating_add(piece.len().saturating_mul(MOST_TIMES)).min(MOST_AT_ONCE);
+        let room = self.room;
+        let plain = match self.stage.as_mut()? {
             Stage::Identity => return Some(piece.clone()),
-            Stage::Gzip(decoder) => feed(&mut **decoder, piece).map(|()| std::mem::take(decoder.get_mut())),
-            Stage::Deflate(decoder) => feed(&mut **decoder, piece).map(|()| std::mem::take(decoder.get_mut())),
-            Stage::Brotli(decoder) => feed(&mut **decoder, piece).map(|()| std::mem::take(decoder.get_mut())),
-            Stage::Zstd(decoder) => feed(&mut **decoder, piece).map(|()| std::mem::take(decoder.get_mut())),
+            Stage::Gzip(decoder) => feed(&mut **decoder, |decoder| decoder.get_mut(), piece, room),
+            Stage::Deflate(decoder) => feed(&mut **decoder, |decoder| decoder.get_mut(), piece, room),
+            Stage::Brotli(decoder) => feed(&mut **decoder, |decoder| decoder.get_mut(), piece, room),
+            Stage::Zstd(decoder) => feed(&mut **decoder, |decoder| decoder.get_mut(), piece, room),
         };
         match plain {
-            Ok(plain) => Some(plain.into()),
+            Ok(plain) => {
+                self.room -= plain.len();
+                Some(plain.into())
+            }
             Err(_) => {
-                self.0 = None;
+                self.stage = None;
                 None
             }
         }
     }
 }
 
-fn feed(decoder: &mut impl Write, piece: &[u8]) -> io::Result<()> {
+fn zstd_into(sink: Sink) -> io::Result<zstd::stream::write::Decoder<'static, Sink>> {
+    let mut decoder = zstd::stream::write::Decoder::new(sink)?;
+    decoder.window_log_max(WINDOW_LOG)?;
+    Ok(decoder)
+}
+
+/// What `decoder` makes of `piece`, if it is no more than `room`.
+fn feed<D: Write>(decoder: &mut D, sink: impl Fn(&mut D) -> &mut Sink, piece: &[u8], room: usize) -> io::Result<Vec<u8>> {
+    sink(decoder).room = room;
     decoder.write_all(piece)?;
-    decoder.flush()
+    decoder.flush()?;
+    Ok(std::mem::take(&mut sink(decoder).plain))
+}
+
+/// Takes what is decoded, and no more than there is room for: a decoder does not ask before it has gone through the whole of its input.
+#[derive(Default)]
+struct Sink {
+    plain: Vec<u8>,
+    room: usize,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.room = self.room.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        self.plain.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -175,7 +222,26 @@ mod tests {
             broken.extend([0xff; 9]);
             assert_eq!(decode(&headers(coding), &broken.into(), 1 << 20), None, "{coding}");
         }
+        let mut often = b"some text".to_vec();
+        for _ in 0..=MOST_CODINGS {
+            often = encode("gzip", &often);
+        }
+        assert_eq!(decode(&headers("gzip, gzip, gzip, gzip"), &often.into(), 9_999), None, "too many encodings");
         assert_eq!(decode(&headers("snappy"), &Bytes::from_static(b"x"), 9), None);
         assert_eq!(Inflate::new(&headers("snappy")).push(&Bytes::from_static(b"x")), None);
+    }
+
+    #[test]
+    fn bounded_a_piece_of_a_stream_decodes_to_no_more_than_may_be_held() {
+        for coding in &ALL[1..] {
+            let bomb = Bytes::from(encode(coding, &vec![0; MOST_AT_ONCE + 1]));
+            assert_eq!(Inflate::new(&headers(coding)).push(&bomb), None, "{coding}, at once");
+            let mut inflate = Inflate::new(&headers(coding));
+            let endless = Bytes::from(encode(coding, &vec![0; 16 * MOST_AT_ONCE]));
+            let came: usize =
+                endless.chunks(64).map_while(|piece| inflate.push(&Bytes::copy_from_slice(piece))).map(|plain| plain.len()).sum();
+            assert!(came <= MOST_AT_ONCE + MOST_TIMES * endless.len(), "{coding}, bit by bit: {came}");
+            assert!(came < 16 * MOST_AT_ONCE, "{coding}: {came} of {}", endless.len());
+        }
     }
 }

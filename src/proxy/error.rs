@@ -1,6 +1,7 @@
 //! Errors of our own, as the agent reads them.
 //!
-//! They are JSON in the wire format of the API that was called, and name neither upstream's address nor anything the agent sent.
+//! They are JSON in the wire format of the API that was called, and name nothing the agent sent. Where upstream cannot be reached they say so of which
+//! host and port, and why: whoever reads it is most often the one who wrote that address. No other part of the URL is named.
 
 use bytes::Bytes;
 use http::{
@@ -15,14 +16,14 @@ use crate::wire::Format;
 /// Why an exchange ends without an answer from upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// No connection to upstream could be made.
-    Unreachable,
+    /// No connection to this host and port could be made, and the kind of cause.
+    Unreachable { at: String, why: &'static str },
     /// Upstream took the connection and closed it before it answered.
     Closed,
     /// What upstream said is not HTTP.
     Garbled,
-    /// Nobody answered the knock in time.
-    ConnectTimeout,
+    /// Nobody answered the knock at this host and port in time.
+    ConnectTimeout(String),
     /// The head of the answer did not come in time.
     ResponseTimeout,
     /// The agent stopped in the middle of its request.
@@ -52,8 +53,8 @@ pub enum Error {
 impl Error {
     pub fn status(&self) -> StatusCode {
         match self {
-            Error::Unreachable | Error::Closed | Error::Garbled => StatusCode::BAD_GATEWAY,
-            Error::ConnectTimeout | Error::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Error::Unreachable { .. } | Error::Closed | Error::Garbled => StatusCode::BAD_GATEWAY,
+            Error::ConnectTimeout(_) | Error::ResponseTimeout => StatusCode::GATEWAY_TIMEOUT,
             Error::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Error::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
@@ -68,10 +69,10 @@ impl Error {
     /// The word for it in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Error::Unreachable => "upstream_unreachable",
+            Error::Unreachable { .. } => "upstream_unreachable",
             Error::Closed => "upstream_closed",
             Error::Garbled => "upstream_garbled",
-            Error::ConnectTimeout => "connect_timeout",
+            Error::ConnectTimeout(_) => "connect_timeout",
             Error::ResponseTimeout => "response_timeout",
             Error::RequestTimeout => "request_timeout",
             Error::TooLarge(_) => "too_large",
@@ -89,10 +90,10 @@ impl Error {
 
     fn message(&self) -> String {
         match self {
-            Error::Unreachable => "plimsoll: the upstream API cannot be reached".into(),
+            Error::Unreachable { at, why } => format!("plimsoll: the upstream API cannot be reached at {at}: {why}"),
             Error::Closed => "plimsoll: the upstream API closed the connection before it answered".into(),
             Error::Garbled => "plimsoll: the answer of the upstream API is not HTTP".into(),
-            Error::ConnectTimeout => "plimsoll: no connection to the upstream API within the connect timeout".into(),
+            Error::ConnectTimeout(at) => format!("plimsoll: no connection to the upstream API at {at} within the connect timeout"),
             Error::ResponseTimeout => "plimsoll: no answer from the upstream API within the response timeout".into(),
             Error::RequestTimeout => "plimsoll: the request body stopped for longer than the idle timeout".into(),
             Error::TooLarge(limit) => format!("plimsoll: the request body is over the proxy's own limit of {limit} bytes (max_chat_bytes)"),
@@ -104,6 +105,15 @@ impl Error {
             Error::Busy => "plimsoll: the proxy itself is at its limit; try again in a moment".into(),
             Error::TenantBusy { seconds } => format!("plimsoll: the limit of this tenant is reached; try again in {seconds} s"),
             Error::Refused(message) => message.clone(),
+        }
+    }
+
+    /// Where no connection could be made, and why.
+    pub fn unreached(&self) -> Option<(&str, &'static str)> {
+        match self {
+            Error::Unreachable { at, why } => Some((at, why)),
+            Error::ConnectTimeout(at) => Some((at, "no answer within the connect timeout")),
+            _ => None,
         }
     }
 
@@ -145,8 +155,8 @@ mod tests {
     fn every_error_is_json_in_the_shape_of_the_api_that_was_called() {
         let refused = Error::Refused("prompt is too long".into());
         for error in [
-            Error::Unreachable,
-            Error::ConnectTimeout,
+            Error::Unreachable { at: "h:1".into(), why: "connection refused" },
+            Error::ConnectTimeout("h:1".into()),
             Error::TooLarge(5),
             Error::UpgradeRefused,
             Error::Malformed,

@@ -104,10 +104,10 @@ impl Drop for Line {
             target: "plimsoll::exchange",
             status = self.status.map(|status| status.as_u16()),
             method = self.method,
-            path = self.path,
+            path = short(&self.path),
             route = self.route,
             format = self.format,
-            model = Some(self.report.model.as_str()).filter(|model| !model.is_empty()),
+            model = Some(short(&self.report.model)).filter(|model| !model.is_empty()),
             ms = milliseconds(took),
             ttfb_ms = self.first.map(milliseconds),
             added_ms = self.added.map(milliseconds),
@@ -142,8 +142,14 @@ pub fn refused((method, uri): &(Method, Uri), error: &Error, format: Option<Form
         trace.refused(method.as_str(), uri.path(), format, error);
     }
     let trace = recorded.as_ref().map(Trace::id);
-    let (method, path, end) = (method.as_str(), uri.path(), error.name());
+    let (method, path, end) = (short(method.as_str()), short(uri.path()), error.name());
     tracing::info!(target: "plimsoll::exchange", status, method, path, format, end, trace, "exchange");
+}
+
+/// As much of a name that an agent made up as is written.
+fn short(name: &str) -> &str {
+    const LONGEST: usize = 256;
+    &name[..name.floor_char_boundary(LONGEST)]
 }
 
 /// The trace id of a W3C `traceparent`.

@@ -6,8 +6,8 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-        TRANSFER_ENCODING, UPGRADE,
+        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+        TRAILER, TRANSFER_ENCODING, UPGRADE,
     },
 };
 
@@ -15,6 +15,10 @@ use super::traces::Onward;
 
 /// What Plimsoll is called where it asks something itself.
 pub const PLIMSOLL: &str = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
+
+/// Lines that a head or trailers may have, where HTTP/1 is spoken. More than a hundred, which is all that hyper takes by itself, and no more than this,
+/// because it makes room for so many with every message: 64 bytes for each.
+pub const MOST_LINES: usize = 512;
 
 const OWN: &str = "x-plimsoll-";
 const TRACEPARENT: &str = "traceparent";
@@ -30,8 +34,8 @@ pub struct Rewrite {
 }
 
 /// What of the agent's headers goes to an upstream called `host`; without one it is named elsewhere, as HTTP/2 does. Where the exchange is traced,
-/// upstream is told of `onward` instead of the agent's span.
-pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite, onward: Option<&Onward>) -> HeaderMap {
+/// upstream is told of `onward` instead of the agent's span. Trailers go behind a body that `streams`, where they are announced: hyper sends no others.
+pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite, onward: Option<&Onward>, streams: bool) -> HeaderMap {
     let named = Named::of(from);
     let edited = rewrite.length.is_some();
     let mut out = HeaderMap::with_capacity(from.len() + 2);
@@ -42,7 +46,8 @@ pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite, on
                     out.append(HOST, host.clone());
                 }
             }
-            EXPECT | TRAILER => {}
+            EXPECT => {}
+            TRAILER if !streams => {}
             _ if name == TRACEPARENT => match onward {
                 Some(onward) => _ = out.insert(name, onward.traceparent.clone()),
                 None => _ = out.append(name, value.clone()),
@@ -79,6 +84,28 @@ pub fn downward(from: &HeaderMap, trailers: bool) -> HeaderMap {
         }
     }
     out
+}
+
+/// The media type of a body, as it is spelt, without its parameters. Its case says nothing (RFC 9110, 8.3.1).
+pub fn media_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether a body comes event by event.
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    media_type(headers).eq_ignore_ascii_case("text/event-stream")
+}
+
+/// Puts what HTTP/2 may bring in many lines of `Cookie` into one, as every other protocol has it (RFC 9113, 8.2.3).
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if crumbs.len() > 1
+        && let Ok(mut cookie) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..]))
+    {
+        cookie.set_sensitive(true);
+        headers.insert(COOKIE, cookie);
+    }
 }
 
 /// Whether the sender takes trailers behind a chunked answer.
@@ -178,7 +205,7 @@ mod tests {
             ("z", "last"),
         ]);
         from.append("a", HeaderValue::from_bytes(b"caf\xe9").unwrap());
-        let up = upward(&from, Some(&HeaderValue::from_static("api.example:8080")), Rewrite::default(), None);
+        let up = upward(&from, Some(&HeaderValue::from_static("api.example:8080")), Rewrite::default(), None, false);
         assert_eq!(
             list(&up),
             [("host", &b"api.example:8080"[..]), ("a", b"1"), ("a", b"caf\xe9"), ("b", b""), ("content-length", b"7"), ("z", b"last")]
@@ -190,19 +217,19 @@ mod tests {
         let from =
             map(&[("content-encoding", "zstd"), ("content-length", "7"), ("digest", "sha-256=x"), ("idempotency-key", "k"), ("a", "1")]);
         let host = HeaderValue::from_static("h");
-        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: false }, None);
+        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: false }, None, false);
         assert_eq!(list(&up), [("idempotency-key", &b"k"[..]), ("a", b"1"), ("host", b"h"), ("content-length", b"12")]);
-        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: true }, None);
+        let up = upward(&from, Some(&host), Rewrite { length: Some(12), again: true }, None, false);
         assert!(!up.contains_key("idempotency-key"));
     }
 
     #[test]
     fn upstream_is_told_of_our_span_where_there_is_one() {
         let from = map(&[("a", "1"), ("traceparent", "theirs"), ("tracestate", "x=1"), ("z", "2")]);
-        let theirs = upward(&from, None, Rewrite::default(), None);
+        let theirs = upward(&from, None, Rewrite::default(), None, false);
         assert_eq!(list(&theirs), list(&from));
         let mut onward = Onward { traceparent: HeaderValue::from_static("ours"), keeps_state: true };
-        let told = |from: &HeaderMap, onward: &Onward| upward(from, None, Rewrite::default(), Some(onward));
+        let told = |from: &HeaderMap, onward: &Onward| upward(from, None, Rewrite::default(), Some(onward), false);
         assert_eq!(list(&told(&from, &onward)), [("a", &b"1"[..]), ("traceparent", b"ours"), ("tracestate", b"x=1"), ("z", b"2")]);
         onward.keeps_state = false;
         assert_eq!(list(&told(&from, &onward)), [("a", &b"1"[..]), ("traceparent", b"ours"), ("z", b"2")]);
@@ -224,6 +251,8 @@ mod tests {
         assert!(!downward(&from, false).contains_key("trailer"));
         let both = map(&[("content-length", "5"), ("transfer-encoding", "chunked"), ("a", "1")]);
         assert_eq!(list(&downward(&both, false)), [("a", &b"1"[..])]);
+        assert!(upward(&from, None, Rewrite::default(), None, true).contains_key("trailer"), "behind a body that streams");
+        assert!(!upward(&from, None, Rewrite::default(), None, false).contains_key("trailer"));
         assert!(takes_trailers(&map(&[("te", "gzip, trailers")])) && !takes_trailers(&from));
     }
 

@@ -9,7 +9,7 @@ use hyper_util::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{Proxy, decide::Decide, log, patience::Limits, tls};
+use super::{Proxy, decide::Decide, headers::MOST_LINES, log, patience::Limits, tls};
 use crate::config::{Config, Problem, seconds};
 
 /// A configuration at work.
@@ -98,6 +98,7 @@ fn connections(config: &Config) -> auto::Builder<TokioExecutor> {
         // Counts from the end of the last answer, so it is the keep-alive; see `patience` for how long a head may take.
         .header_read_timeout(keep_alive)
         .max_buf_size(header_bytes)
+        .max_headers(MOST_LINES)
         .preserve_header_case(true)
         .auto_date_header(false);
     builder

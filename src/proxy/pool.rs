@@ -7,6 +7,7 @@
 mod link;
 mod shared;
 mod socket;
+mod trouble;
 
 use std::{
     future::poll_fn,
@@ -53,6 +54,8 @@ pub struct Pool {
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// What the files of `settings` held when they were read.
     files: blake3::Hash,
+    /// Why it cannot be reached, as was logged.
+    trouble: Mutex<Option<&'static str>>,
     idle: Mutex<Vec<Link>>,
     shared: Mutex<Vec<Shared>>,
     /// Upstream has been seen to speak HTTP/2, so one new connection will do for many requests that wait.
@@ -117,6 +120,7 @@ impl Pool {
             settings,
             name: base.to_string(),
             base,
+            trouble: Mutex::default(),
             idle: Mutex::default(),
             shared: Mutex::default(),
             speaks_http2: AtomicBool::default(),
@@ -173,16 +177,39 @@ impl Pool {
     }
 
     async fn connect_in_time(&self) -> Result<Carrier, Error> {
-        tokio::time::timeout(seconds(self.settings.connect_timeout), self.connect()).await.unwrap_or(Err(Error::ConnectTimeout))
+        let connected = tokio::time::timeout(seconds(self.settings.connect_timeout), self.connect()).await;
+        let connected = connected.unwrap_or_else(|_| Err(Error::ConnectTimeout(self.place())));
+        self.tell(connected.as_ref().err());
+        connected
+    }
+
+    /// Host and port.
+    fn place(&self) -> String {
+        let usual = if self.base.secure { 443 } else { 80 };
+        format!("{}:{}", self.base.authority.host(), self.base.authority.port_u16().unwrap_or(usual))
+    }
+
+    /// Logs that upstream cannot be reached, and that it can again, once each: a request that fails has a line of its own.
+    fn tell(&self, error: Option<&Error>) {
+        let why = error.and_then(Error::unreached).map(|(_, why)| why);
+        if why.is_none() && error.is_some() {
+            return; // Ours, and says nothing of upstream.
+        }
+        let before = std::mem::replace(&mut *lock(&self.trouble), why);
+        match why {
+            Some(why) if before != Some(why) => tracing::warn!(upstream = self.place(), cause = why, "cannot be reached"),
+            None if before.is_some() => tracing::info!(upstream = self.place(), "can be reached again"),
+            _ => {}
+        }
     }
 
     async fn connect(&self) -> Result<Carrier, Error> {
-        let unreachable = |error: &dyn std::fmt::Display| {
+        let unreachable = |error: &(dyn std::error::Error + 'static)| {
             tracing::debug!(upstream = %self.base.authority, cause = %error, "cannot connect");
-            Error::Unreachable
+            Error::Unreachable { at: self.place(), why: trouble::kind(error) }
         };
         let tcp = self.connector.clone().call(self.origin.clone()).await;
-        let tcp = tcp.map_err(|error| if is_lack_of_files(&error) { Error::Busy } else { unreachable(&error) })?.into_inner();
+        let tcp = tcp.map_err(|error| if trouble::is_lack_of_files(&error) { Error::Busy } else { unreachable(&error) })?.into_inner();
         let (socket, http2) = match &self.tls {
             None => (Either::Left(tcp), self.settings.http2 == Http2::Always),
             Some((tls, name)) => {
@@ -229,13 +256,6 @@ impl Pool {
         drop(old);
         lock(&self.shared).retain(|shared| shared.is_busy() || shared.used_at.elapsed() < limit);
     }
-}
-
-/// Whether a connection failed because this process, or this machine, has too many files open: that says nothing of upstream.
-fn is_lack_of_files(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut causes = std::iter::successors(Some(error), |error| error.source());
-    let lack = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
-    causes.any(|error| error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error).is_some_and(|code| lack.contains(&code)))
 }
 
 fn files(settings: &Connection) -> blake3::Hash {

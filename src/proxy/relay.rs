@@ -6,12 +6,13 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use http::{StatusCode, header::CONTENT_ENCODING, header::CONTENT_TYPE, response::Parts};
+use http::{StatusCode, header::CONTENT_ENCODING, response::Parts};
 use http_body::Frame;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     encoding::{self, Inflate},
+    headers,
     reply::Reply,
     upstream::{Answer, AnswerBody, Cut},
 };
@@ -67,7 +68,8 @@ impl Held {
     /// Whether this answer can go down instead of `other`, whose head may already have gone.
     pub fn can_stand_for(&self, other: &Held, began: bool) -> bool {
         let encoding = |held: &Held| held.head.headers.get(CONTENT_ENCODING).cloned();
-        !began || self.head.status == other.head.status && self.mime() == other.mime() && encoding(self) == encoding(other)
+        !began
+            || self.head.status == other.head.status && self.mime().eq_ignore_ascii_case(other.mime()) && encoding(self) == encoding(other)
     }
 
     /// Reads one frame and keeps it. False at the end, at a break, and behind trailers.
@@ -106,8 +108,7 @@ impl Held {
     }
 
     fn mime(&self) -> &str {
-        let value = self.head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim()
+        headers::media_type(&self.head.headers)
     }
 }
 
@@ -120,10 +121,12 @@ pub async fn judge(answer: Answer, format: Format, reply: &mut Reply) -> Verdict
     if held.head.status != StatusCode::OK || held.is_end() {
         return Verdict::Pass(held);
     }
-    match held.mime() {
-        "text/event-stream" => stream(held, format, reply).await,
-        "application/json" => document(held, reply).await,
-        _ => Verdict::Pass(held),
+    if headers::is_event_stream(&held.head.headers) {
+        return stream(held, format, reply).await;
+    }
+    match held.mime().eq_ignore_ascii_case("application/json") {
+        true => document(held, reply).await,
+        false => Verdict::Pass(held),
     }
 }
 

@@ -61,7 +61,11 @@ impl Reply {
         self.asking = self.call.trace.as_ref().map(|trace| self.asking(trace));
         let onward = self.asking.as_ref().and_then(Asking::onward);
         let ask = Ask { method, target, headers, extensions, rewrite, upgrade: *is_upgrade, onward };
-        let answer = upstream::send(&self.call.route.pool, &ask, payload).await;
+        let pool = &self.call.route.pool;
+        let answer = match self.line.retried {
+            None => upstream::send(pool, &ask, payload).await,
+            Some(_) => upstream::send_second(pool, &ask, payload).await,
+        };
         // Nobody has asked for another protocol, and the agent would read on in this one.
         let answer = answer.and_then(|answer| match answer.head.status {
             StatusCode::SWITCHING_PROTOCOLS if !is_upgrade => Err(Error::Garbled),

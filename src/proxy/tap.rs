@@ -1,9 +1,9 @@
 //! Reads the usage out of a passing answer: a copy of its frames, decoded where it is compressed, bounded whatever passes.
 
 use bytes::Bytes;
-use http::{HeaderMap, header::CONTENT_TYPE};
+use http::HeaderMap;
 
-use super::encoding::Inflate;
+use super::{encoding::Inflate, headers};
 use crate::wire::{
     Format,
     sse::Frames,
@@ -28,8 +28,7 @@ enum Kind {
 
 impl Tap {
     pub fn new(format: Format, headers: &HeaderMap) -> Tap {
-        let is_stream = headers.get(CONTENT_TYPE).is_some_and(|mime| mime.as_bytes().starts_with(b"text/event-stream"));
-        let kind = if is_stream {
+        let kind = if headers::is_event_stream(headers) {
             Kind::Stream { frames: Frames::events(EVENT), usage: usage::Tap::new(format) }
         } else {
             Kind::Document(Vec::new())
@@ -70,6 +69,7 @@ impl Tap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::CONTENT_TYPE;
 
     fn stream() -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_TYPE, "text/event-stream; charset=utf-8".parse().unwrap())])

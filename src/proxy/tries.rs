@@ -1,9 +1,12 @@
 //! How upstream is brought to answer: with what was decided, and once more after a refusal that is ours to mend.
 
-use std::time::Instant;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Instant,
+};
 
 use bytes::Bytes;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 
 use super::{
     Proxy,
@@ -44,18 +47,14 @@ pub async fn answer(proxy: &Proxy, upload: Incoming, reply: &mut Reply) -> Resul
 
 /// The whole body, as it came.
 async fn collect(proxy: &Proxy, mut upload: Incoming, reply: &mut Reply) -> Result<Bytes, Error> {
-    if let Err(error) = reply.hold(upload.size_hint().lower()) {
-        reply.unread = Some(upload);
-        return Err(error);
-    }
-    let original = match upload::collect(&mut upload, proxy.max_chat_bytes, proxy.request_idle).await {
+    let collected = upload::collect(&mut upload, proxy.max_chat_bytes, proxy.request_idle, |bytes| reply.hold(bytes)).await;
+    let original = match collected {
         Ok(original) => original,
         Err(error) => {
-            reply.unread = matches!(error, Error::TooLarge(_)).then_some(upload);
+            reply.unread = matches!(error, Error::TooLarge(_) | Error::Busy).then_some(upload);
             return Err(error);
         }
     };
-    reply.hold(original.len() as u64)?;
     reply.line.bytes_in = Some(original.len() as u64);
     Ok(original)
 }
@@ -71,7 +70,7 @@ struct Tried {
 
 /// Decides what is sent. Nothing where that cannot be decided: then what came is sent, and whatever upstream says to it goes down.
 async fn decide(proxy: &Proxy, format: Format, original: &Bytes, reply: &mut Reply) -> Result<Option<Tried>, Error> {
-    let plain = encoding::decode(&reply.call.headers, original, proxy.max_chat_bytes);
+    let plain = decoded(proxy, original, reply);
     // A few bytes may decode to many.
     reply.hold(plain.as_ref().map_or(0, |plain| plain.len() as u64))?;
     let undecided = |cause| Report { cause: Some(cause), ..Report::default() };
@@ -96,6 +95,15 @@ async fn decide(proxy: &Proxy, format: Format, original: &Bytes, reply: &mut Rep
     };
     reply.line.report = report;
     Ok(Some(Tried { plain, edited, ticket }))
+}
+
+/// What came, without its encodings. A few bytes may take long to decode.
+fn decoded(proxy: &Proxy, original: &Bytes, reply: &Reply) -> Option<Bytes> {
+    if encoding::is_identity(&reply.call.headers) {
+        return Some(original.clone());
+    }
+    let decode = || encoding::decode(&reply.call.headers, original, proxy.max_chat_bytes);
+    catch_unwind(AssertUnwindSafe(|| decide::aside(decode))).ok().flatten()
 }
 
 /// After a refusal, and before anything that matters has gone down, there is one more try. Whatever becomes of it, the first refusal is what the agent

@@ -15,11 +15,19 @@ use super::{error::Error, payload::Payload};
 
 /// Bodies that are not read are collected up to this size, so that they can be sent again on a dead connection.
 const SMALL: u64 = 256 << 10;
+/// Room that is made on the word of whoever sends, in bytes; more is made as more comes.
+const AT_ONCE: u64 = 1 << 20;
 /// How long the rest of a body that was refused is read, so that the agent comes to read the refusal.
 const DISCARD_TIME: Duration = Duration::from_secs(10);
 
-/// The whole body, in one piece. Nothing of a body over `cap` is kept, and no more of it is read than it takes to know.
-pub async fn collect(upload: &mut Incoming, cap: u64, idle: Duration) -> Result<Bytes, Error> {
+/// The whole body, in one piece. Nothing of a body over `cap` is kept, and no more of it is read than it takes to know. `hold` is asked for room for as
+/// many bytes as have come, whatever was announced: an announcement costs its sender nothing.
+pub async fn collect(
+    upload: &mut Incoming,
+    cap: u64,
+    idle: Duration,
+    mut hold: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<Bytes, Error> {
     let expected = upload.size_hint();
     if expected.lower() > cap {
         return Err(Error::TooLarge(cap));
@@ -36,12 +44,13 @@ pub async fn collect(upload: &mut Incoming, cap: u64, idle: Duration) -> Result<
                 if so_far > cap {
                     return Err(Error::TooLarge(cap));
                 }
-                // Most requests come in one read and need no copy. The others get room for all of it at once.
+                hold(so_far)?;
+                // Most requests come in one read and need no copy. The others get room for all of it at once, unless they only say that they are large.
                 if first.is_empty() && whole.is_empty() {
                     first = data;
                 } else {
                     if whole.is_empty() {
-                        whole.reserve(expected.exact().unwrap_or(2 * so_far).max(so_far) as usize);
+                        whole.reserve(expected.exact().unwrap_or(2 * so_far).min(AT_ONCE).max(so_far) as usize);
                         whole.extend_from_slice(&std::mem::take(&mut first));
                     }
                     whole.extend_from_slice(&data);
@@ -59,7 +68,7 @@ pub async fn collect(upload: &mut Incoming, cap: u64, idle: Duration) -> Result<
 pub async fn pass(mut upload: Incoming, idle: Duration) -> Result<Payload, Error> {
     match upload.size_hint().exact() {
         Some(0) => Ok(Payload::Empty),
-        Some(length) if length <= SMALL => collect(&mut upload, SMALL, idle).await.map(Payload::Whole),
+        Some(length) if length <= SMALL => collect(&mut upload, SMALL, idle, |_| Ok(())).await.map(Payload::Whole),
         _ => Ok(Payload::stream(upload)),
     }
 }

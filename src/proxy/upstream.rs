@@ -49,7 +49,8 @@ pub struct Ask<'a> {
 impl Ask<'_> {
     fn request(&self, pool: &Pool, carrier: &Carrier, payload: Payload) -> Result<Request<Payload>, Error> {
         let shared = matches!(carrier, Carrier::Many(_));
-        let mut headers = headers::upward(self.headers, (!shared).then_some(&pool.host), self.rewrite, self.onward.as_ref());
+        let streams = matches!(payload, Payload::Stream(_));
+        let mut headers = headers::upward(self.headers, (!shared).then_some(&pool.host), self.rewrite, self.onward.as_ref(), streams);
         match &payload {
             _ if shared => {}
             Payload::Whole(bytes) if !headers.contains_key(CONTENT_LENGTH) => {
@@ -94,6 +95,16 @@ pub async fn send(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<A
     match attempt(pool, carrier, ask, payload).await {
         Err(Failure { error, processed: Processed::No }) => replay(pool, ask, again, error).await,
         Err(Failure { error, processed: Processed::Unheard }) if used && started.elapsed() < STALE => replay(pool, ask, again, error).await,
+        answer => answer.map_err(|failure| failure.error),
+    }
+}
+
+/// Sends a second request of the same exchange. Upstream may have worked on the first, so there is never a third that it could have worked on: this one
+/// goes on a connection that nobody has used, where silence says nothing of the connection.
+pub async fn send_second(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<Answer, Error> {
+    let again = payload.again();
+    match attempt(pool, pool.fresh().await?, ask, payload).await {
+        Err(Failure { error, processed: Processed::No }) => replay(pool, ask, again, error).await,
         answer => answer.map_err(|failure| failure.error),
     }
 }

@@ -124,12 +124,14 @@ fn results_first(conversation: &Conversation, message: &Message, found: &mut Fau
     }
 }
 
-/// Every call has its output after it, somewhere, and every output its call.
+/// Every call has its output after it, somewhere, and every output its call. Some providers only look whether both are there, so a call that stands
+/// twice does not lose the output of the other one either.
 fn scattered_pairs(request: &Request, found: &mut Faults) {
     let (body, conversation) = (request.text(), &request.conversation);
     let mut open: HashMap<&str, usize> = HashMap::new();
     let mut known: HashSet<&str> = HashSet::new();
-    for message in &conversation.messages {
+    let messages = || conversation.messages.iter();
+    for message in messages() {
         for id in calls(body, conversation, message) {
             *open.entry(id).or_default() += 1;
             known.insert(id);
@@ -141,8 +143,15 @@ fn scattered_pairs(request: &Request, found: &mut Faults) {
             open.remove(id);
         }
     }
+    let answered: HashSet<&str> = messages().flat_map(|message| results(body, conversation, message)).collect();
+    for id in answered.difference(&known) {
+        found.add("uncalled_result", id);
+    }
     for id in open.into_keys() {
         found.add("unanswered_call", id);
+        if !answered.contains(id) {
+            found.add("unheard_call", id);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ impl Drop for Peer {
         // A master that is asked to stop takes its workers along.
         let id = self.process.id().to_string();
         let _ = Command::new("kill").arg(id).status();
-        let until = Instant::now() + Duration::from_secs(2);
+        let until = Instant::now() + Duration::from_secs(5);
         while Instant::now() < until && matches!(self.process.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -41,11 +41,21 @@ impl Peer {
 
     pub fn plimsoll(upstream: SocketAddr) -> Peer {
         let port = free_port();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-        command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--admin", "off", "--upstream", &format!("http://{upstream}")]);
-        // Away from any configuration of this user.
-        command.current_dir(folder("plimsoll")).env("XDG_CONFIG_HOME", folder("plimsoll"));
-        start("plimsoll", port, command).expect("the program")
+        start("plimsoll", port, serve(Command::new(PLIMSOLL), port, upstream)).expect("the program")
+    }
+
+    /// Counts nothing before it is told to (`counts`), and writes `out` when it ends. Nothing where valgrind is not installed.
+    pub fn under_callgrind(upstream: SocketAddr, out: &Path) -> Option<Peer> {
+        let port = free_port();
+        let mut valgrind = Command::new(installed("valgrind")?);
+        valgrind.args(["--tool=callgrind", "--instr-atstart=no"]).arg(format!("--callgrind-out-file={}", out.display())).arg(PLIMSOLL);
+        start("callgrind", port, serve(valgrind, port, upstream))
+    }
+
+    pub fn counts(&self, on: bool) -> Option<()> {
+        let told =
+            Command::new("callgrind_control").args(["-i", if on { "on" } else { "off" }]).arg(self.process.id().to_string()).output();
+        told.ok().filter(|told| told.status.success()).map(drop)
     }
 
     /// Nothing where nginx is not installed.
@@ -106,6 +116,16 @@ impl Peer {
     }
 }
 
+const PLIMSOLL: &str = env!("CARGO_BIN_EXE_plimsoll");
+
+/// The program itself, or what runs it, with what it is to do.
+fn serve(mut command: Command, port: u16, upstream: SocketAddr) -> Command {
+    command.args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--admin", "off", "--upstream", &format!("http://{upstream}")]);
+    // Away from any configuration of this user.
+    command.current_dir(folder("plimsoll")).env("XDG_CONFIG_HOME", folder("plimsoll"));
+    command
+}
+
 fn me(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(arguments);
@@ -116,7 +136,7 @@ fn start(name: &'static str, port: u16, mut command: Command) -> Option<Peer> {
     let log = fs::File::create(folder(name).join("log")).ok()?;
     let process = command.stdin(Stdio::null()).stdout(log.try_clone().ok()?).stderr(log).spawn().ok()?;
     let peer = Peer { name, address: SocketAddr::from(([127, 0, 0, 1], port)), process };
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(30);
     while TcpStream::connect(peer.address).is_err() {
         if Instant::now() > until {
             eprintln!("{name} does not listen; see {}", folder(name).join("log").display());
@@ -131,7 +151,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench").join(name);
     fs::create_dir_all(&folder).expect("a folder");
     folder

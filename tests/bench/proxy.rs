@@ -5,13 +5,14 @@
 //!
 //! `cargo bench --bench proxy -- sse memory` runs only what is named; `--quick` a tenth of it all. Where neighbours are loud,
 //! `chrt -r 5 cargo bench --bench proxy` lets the run go before them. `cargo test --bench proxy -- instructions` counts instead, and compares
-//! with what was committed.
+//! with what was committed; `cargo bench --bench proxy -- profile` says where the instructions of a request go.
 
 mod client;
 mod floor;
 mod instructions;
 mod payload;
 mod peers;
+mod profile;
 mod provider;
 mod rows;
 mod streams;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         ["work", name, times] => instructions::work(name, times),
         ["instructions", rest @ ..] if !instructions::check(rest.contains(&"--update")) => return ExitCode::FAILURE,
         ["instructions", ..] => {}
+        ["profile"] => profile::run(),
         ["provider", port] => provider::serve(port),
         ["floor", port, upstream] => floor::serve(port, upstream),
         _ => return rows::run(&arguments),

@@ -21,6 +21,8 @@ pub struct Seen {
     pub headers: Vec<(String, Vec<u8>)>,
     /// Without chunked framing.
     pub body: Vec<u8>,
+    /// What stood behind the chunks.
+    pub trailers: Vec<String>,
     /// Which connection it came on, from 0.
     pub connection: usize,
 }
@@ -126,9 +128,9 @@ async fn serve(mut stream: TcpStream, connection: usize, all: Arc<Mutex<Vec<Seen
 /// The next request on a connection.
 pub async fn request(stream: &mut TcpStream, buffer: &mut Vec<u8>, connection: usize) -> Option<Seen> {
     let (line, headers) = head(stream, buffer).await?;
-    let mut seen = Seen { line, headers, body: Vec::new(), connection };
+    let mut seen = Seen { line, headers, body: Vec::new(), trailers: Vec::new(), connection };
     if seen.header("transfer-encoding").is_some_and(|value| value.contains("chunked")) {
-        seen.body = chunked(stream, buffer).await?.0;
+        (seen.body, seen.trailers) = chunked(stream, buffer).await?;
     } else if let Some(length) = seen.header("content-length") {
         seen.body = exactly(stream, buffer, length.parse().unwrap()).await?;
     }

@@ -13,7 +13,7 @@ use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 
 use super::socket::{Heard, Listening, Socket};
-use crate::proxy::{error::Error, payload::Payload, repoll::quietly};
+use crate::proxy::{error::Error, headers::MOST_LINES, payload::Payload, repoll::quietly};
 
 /// An HTTP/1 connection.
 pub struct Link {
@@ -30,7 +30,7 @@ impl Link {
     pub async fn open(socket: Socket) -> Result<Link, Error> {
         let (socket, heard) = Listening::to(socket);
         let (sender, connection) =
-            http1::Builder::new().preserve_header_case(true).handshake(socket).await.map_err(|_| Error::Unreachable)?;
+            http1::Builder::new().preserve_header_case(true).max_headers(MOST_LINES).handshake(socket).await.map_err(|_| Error::Closed)?;
         Ok(Link { sender, connection: Some(connection), heard, used: false, idle_since: Instant::now() })
     }
 

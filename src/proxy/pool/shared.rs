@@ -42,7 +42,7 @@ impl Shared {
         // Until upstream has said how many streams it allows, one: a stream too many waits unseen for another to end.
         builder.initial_max_send_streams(1);
         let (socket, heard) = Listening::to(socket);
-        let (sender, connection) = builder.handshake::<_, Payload>(socket).await.map_err(|_| Error::Unreachable)?;
+        let (sender, connection) = builder.handshake::<_, Payload>(socket).await.map_err(|_| Error::Closed)?;
         let connection = Arc::new(Mutex::new(Some(connection)));
         let polled = connection.clone();
         tokio::spawn(poll_fn(move |cx| {

@@ -35,8 +35,6 @@ use crate::{
 const MOST_BYTES: usize = 4 << 20;
 const MOST_STREAMED: usize = 16 << 20;
 const EVENT: usize = 1 << 20;
-/// An encoded stream is decoded in pieces of so many bytes, so that what a few of them decode to is bounded too.
-const PIECE: usize = 4 << 10;
 
 /// Where a call goes, and in whose name.
 struct Address {
@@ -149,20 +147,17 @@ async fn own_headers(knobs: &Summarize, format: Format) -> Option<HeaderMap> {
 
 async fn read(mut answer: Answer, format: Format) -> Result<Said, Failure> {
     let head = &answer.head;
-    let is_stream = head.headers.get(CONTENT_TYPE).is_some_and(|mime| mime.as_bytes().starts_with(b"text/event-stream"));
-    if head.status == StatusCode::OK && is_stream {
+    if head.status == StatusCode::OK && headers::is_event_stream(&head.headers) {
         let mut inflate = Inflate::new(&head.headers);
         let (mut frames, mut listener) = (Frames::events(EVENT), Listener::new(format));
         let mut left = MOST_STREAMED;
         while let Some(frame) = answer.body.frame().await {
-            let Ok(mut piece) = frame.map_err(|_| Failure::Silent)?.into_data() else { continue };
-            while !piece.is_empty() {
-                let plain = inflate.push(&piece.split_to(piece.len().min(PIECE))).ok_or(Failure::Rejected)?;
-                left = left.checked_sub(plain.len()).ok_or(Failure::Rejected)?;
-                frames.push(plain);
-                while let Some(frame) = frames.next_frame() {
-                    listener.frame(&frame);
-                }
+            let Ok(piece) = frame.map_err(|_| Failure::Silent)?.into_data() else { continue };
+            let plain = inflate.push(&piece).ok_or(Failure::Rejected)?;
+            left = left.checked_sub(plain.len()).ok_or(Failure::Rejected)?;
+            frames.push(plain);
+            while let Some(frame) = frames.next_frame() {
+                listener.frame(&frame);
             }
         }
         return listener.said().ok_or(Failure::Unavailable);

@@ -223,7 +223,7 @@ impl Collector {
                 // These are said to pass; any other says that it would be refused again.
                 Ok(Ok(status)) if !matches!(status.as_u16(), 429 | 502..=504) => return Err(format!("status {}", status.as_u16())),
                 Ok(Ok(status)) => format!("status {}", status.as_u16()),
-                Ok(Err(name)) => name.into(),
+                Ok(Err(cause)) => cause,
                 Err(_) => "timeout".into(),
             };
             let [pause, rest @ ..] = again else { return Err(cause) };
@@ -232,11 +232,14 @@ impl Collector {
         }
     }
 
-    async fn post(&self, body: bytes::Bytes) -> Result<StatusCode, &'static str> {
+    async fn post(&self, body: bytes::Bytes) -> Result<StatusCode, String> {
         let Collector { pool, target, headers, .. } = self;
         let rewrite = Rewrite::default();
         let ask = Ask { method: &Method::POST, target, headers, extensions: &Extensions::new(), rewrite, upgrade: false, onward: None };
-        let mut answer = upstream::send(pool, &ask, Payload::Whole(body)).await.map_err(|error| error.name())?;
+        let mut answer = upstream::send(pool, &ask, Payload::Whole(body)).await.map_err(|error| match error.unreached() {
+            Some((at, why)) => format!("{at}: {why}"),
+            None => error.name().into(),
+        })?;
         // Read to its end, the connection can be used again.
         while let Some(Ok(_)) = answer.body.frame().await {}
         Ok(answer.head.status)

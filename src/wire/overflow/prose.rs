@@ -25,16 +25,16 @@ pub(super) fn unquoted(text: &str) -> String {
         };
         let opens =
             quote != '\'' || rest[..at].ends_with('=') || rest[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());
-        let end = if open.contains(close) { None } else { rest[start..].find(close).map(|length| start + length) };
-        if end.is_none() {
+        let end = if !opens || open.contains(close) { None } else { closing(&rest[start..], close).map(|length| start + length) };
+        if opens && end.is_none() && !open.contains(close) {
             open.push(close);
         }
         match end {
-            Some(end) if opens && rest[start..end].split_whitespace().count() >= 3 && !reports(&rest[..at]) => {
+            Some(end) if rest[start..end].split_whitespace().count() >= 3 && !reports(&rest[..at]) => {
                 out.push_str(&rest[..at]);
                 rest = &rest[end + close.len_utf8()..];
             }
-            Some(end) if opens => {
+            Some(end) => {
                 out.push_str(&rest[..at]);
                 out.push(' ');
                 out.push_str(&rest[start..end]);
@@ -52,6 +52,15 @@ pub(super) fn unquoted(text: &str) -> String {
         Some(at) => out[..at].to_owned(),
         None => out,
     }
+}
+
+/// Where a quotation ends: an apostrophe within a word is no end of it.
+fn closing(text: &str, close: char) -> Option<usize> {
+    let within_a_word = |at: usize| {
+        let follows = |text: &str| text.chars().next().is_some_and(char::is_alphanumeric);
+        close == '\'' && follows(&text[at + 1..]) && text[..at].chars().next_back().is_some_and(char::is_alphanumeric)
+    };
+    text.match_indices(close).map(|(at, _)| at).find(|&at| !within_a_word(at))
 }
 
 /// Whether what stands before a quotation says that it quotes an error.
@@ -116,6 +125,7 @@ mod tests {
             ("Invalid 'messages': too long", "Invalid  messages : too long"),
             ("valid string [input_value='prompt is too long', input_type=str]", "valid string [input_value=, input_type=str]"),
             (r#"upstream error: "prompt is too long""#, "upstream error:  prompt is too long "),
+            ("Invalid value: 'This model's maximum context length is 100 tokens.'. Use 'low'.", "Invalid value: . Use  low ."),
             ("the model's limit can't be 5", "the model's limit can't be 5"),
             ("an open \"quote stays as it is", "an open \"quote stays as it is"),
             ("513 tokens. (parameter=input_tokens, value=513)", "513 tokens. "),
