@@ -10,6 +10,7 @@
 //! Deliberately absent: paraphrase. Every line is somebody's own words, shortened with "…" where room is short, with known credentials
 //! masked. What tools printed is quoted as evidence and never becomes the words of the user.
 
+mod about;
 mod actions;
 mod alignment;
 mod corrections;
@@ -37,6 +38,8 @@ mod supersede;
 mod values;
 mod words;
 mod worth;
+
+pub(crate) use about::{About, about, said};
 
 use std::borrow::Cow;
 

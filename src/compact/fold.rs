@@ -2,11 +2,17 @@
 
 use super::digest::{Passage, Records, Scope, digest as write};
 use super::{Goal, Knobs, Rung, View, Zones, passages, summary, view::text};
-use crate::conversation::Role;
+use crate::conversation::{Kind, Message, Role};
 use crate::wire::Change;
 
 /// A turn of a window's 64th is light.
 const LIGHT: u64 = 64;
+/// Turns that are looked at for a bridge.
+const RECENT: usize = 12;
+/// One that names a number is taken where it weighs so many times less than the others.
+const NUMBER: u64 = 3;
+/// Where there is much to say and the rest leaves room under the target, notes may weigh so many times what they are meant to.
+const SPARE: f64 = 4.0 / 3.0;
 /// Notes shorter than this are not worth their heading, in tokens.
 const LEAST: u64 = 48;
 
@@ -52,7 +58,7 @@ pub fn carry_notes(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
     leave_notes(view, zones, zones.opener.map_or(0, |opener| opener + 1), covered, goal, knobs);
 }
 
-/// The most that notes may weigh, in tokens.
+/// The most that notes weigh that room is set aside for, in tokens.
 fn most(goal: &Goal, knobs: &Knobs) -> u64 {
     ((goal.limits.window as f64 * knobs.digest.share) as u64).min(knobs.digest.max_tokens)
 }
@@ -98,8 +104,8 @@ fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs,
 
 /// Where a person's word would follow on another user message, one assistant turn before it stays, so that the roles take turns.
 ///
-/// The newest that is light, or else the lightest: what it says is chance, what it weighs is not. Where results are a user's messages, a turn that
-/// ends in them bridges nothing, and a person's word after it needs a bridge too.
+/// A light one, and a new one: an old one may say what no longer holds, above all where it names a number. Where results are a user's messages, a turn
+/// that ends in them bridges nothing, and a person's word after it needs a bridge too.
 fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u64) {
     if zones.opener.is_none() {
         return;
@@ -115,19 +121,36 @@ fn bridge(view: &View, zones: &Zones, keep: &mut [bool], first: usize, light: u6
         }
         if view.turns.list[turn].role == Role::User && follows_user {
             let weight = |turn: usize| view.turns.list[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
-            let candidates = || {
-                (between..turn)
-                    .rev()
-                    .filter(|&before| !keep[before] && view.turns.list[before].role == Role::Assistant && !ends_as_user(before))
-            };
-            if let Some(bridge) =
-                candidates().find(|&before| weight(before) <= light).or_else(|| candidates().min_by_key(|&before| weight(before)))
-            {
+            let may_bridge = |&before: &usize| !keep[before] && view.turns.list[before].role == Role::Assistant && !ends_as_user(before);
+            let candidates = (between..turn).rev().filter(may_bridge).take(RECENT);
+            // Of equals the newest. What a light one weighs does not matter.
+            let cost = |&before: &usize| weight(before).max(light) * if names_number(view, before) { NUMBER } else { 1 };
+            if let Some(bridge) = candidates.min_by_key(cost) {
                 keep[bridge] = true;
             }
         }
         (follows_user, between) = (ends_as_user(turn), turn + 1);
     }
+}
+
+/// Whether what people said that is gone would weigh more than notes are meant to.
+fn has_much_to_say(view: &View, most: u64) -> bool {
+    const BYTES_A_TOKEN: u64 = 4;
+    let conversation = view.conversation();
+    let bytes = |message: &Message| if conversation.is_person(message) { message.span.len() as u64 } else { 0 };
+    let end = view.messages().len().checked_sub(1).map_or(0, |last| view.place(last) + 1);
+    let said: u64 = conversation.messages[..end].iter().map(bytes).sum();
+    let kept: u64 =
+        (0..view.messages().len()).filter(|&message| !view.is_dropped(message)).map(|message| bytes(view.messages()[message])).sum();
+    said.saturating_sub(kept) > BYTES_A_TOKEN * most
+}
+
+/// Whether the words of a turn hold a number.
+fn names_number(view: &View, turn: usize) -> bool {
+    let texts = |message: usize| {
+        view.blocks(message).iter().filter_map(|block| if let Kind::Text { text } = block.kind { Some(text) } else { None })
+    };
+    view.turns.list[turn].messages.clone().flat_map(texts).any(|text| view.said(text).contains(char::is_numeric))
 }
 
 fn leave_notes<'a>(view: &mut View<'a>, zones: &Zones, first: usize, mut covered: Vec<Passage<'a>>, goal: &Goal, knobs: &Knobs) {
@@ -138,7 +161,8 @@ fn leave_notes<'a>(view: &mut View<'a>, zones: &Zones, first: usize, mut covered
     view.take_back_notes(place);
     (view.summarized, view.records) = (false, Records::default());
     let most = most(goal, knobs);
-    let room = goal.target.saturating_sub(view.tokens() + 8).min(most);
+    let spare = if has_much_to_say(view, most) { (most as f64 * SPARE) as u64 } else { most };
+    let room = goal.target.saturating_sub(view.tokens() + 8).min(spare);
     // Where even the target is out of reach, the notes still get a little: what a person said costs less than losing it.
     let budget = room.max((most / 6).min(goal.ceiling.saturating_sub(view.tokens() + 8)));
     if budget < LEAST {

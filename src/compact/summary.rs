@@ -1,13 +1,14 @@
 //! The summary: what a model makes of the middle of a conversation, and what it takes to believe it.
 //!
 //! A [`Pipeline`] turns messages into prompts (`material`, `template`, `numbers`), asks for calls and takes answers (`pipeline`), holds what comes back
-//! against the conversation (`guard`, `identifiers`, `language`) and puts small faults right (`mend`). What it makes is a candidate for the exact prefix
+//! against the conversation (`guard`, `ask`, `identifiers`, `language`) and puts small faults right (`mend`). What it makes is a candidate for the exact prefix
 //! that it was made of (`candidates`); when an epoch begins, the longest candidate becomes part of its notes, the digest's anchors behind it (`notes`), and
 //! stays so for the whole epoch.
 //!
 //! Deliberately absent: calls, clocks and keys, which are the proxy's. When epochs begin and what they cover never depends on whether there is a summary:
 //! notes are charged with what they may weigh.
 
+mod ask;
 mod candidates;
 mod guard;
 mod identifiers;

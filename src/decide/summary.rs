@@ -60,12 +60,13 @@ impl Decider {
     pub fn summary(&self, call: &Call) -> Option<Need> {
         let knobs = &call.policy.compact.summarize;
         let request = &call.request;
-        let idle = !knobs.is_on() || call.policy.mode != Mode::On || call.steer != Steer::Default || request.apart.is_some();
+        let steered_off = matches!(call.steer, Steer::Off | Steer::Defer);
+        let idle = !knobs.is_on() || call.policy.mode != Mode::On || steered_off || request.apart.is_some();
         let window = self.window(call).filter(|_| !idle)?;
         let scale = Scale::of(request, &call.upstream);
         let limits = call.limits(window, &scale);
         let line = limits.ceiling() - lead(limits.ceiling(), knobs.lead);
-        if cannot_be_due(request, &Limits { preflight: Some(line), ..limits }) {
+        if call.steer != Steer::Now && cannot_be_due(request, &Limits { preflight: Some(line), ..limits }) {
             return None;
         }
         let request = &request.fingerprinted();
@@ -75,7 +76,11 @@ impl Decider {
         let shelf = course.shelf?;
         let Course { prefixes, rest, .. } = course;
         let mut standing = course.follow(&self.ledger.page(epochs, call.now));
+        let end = request.conversation.messages.len();
 
+        if call.steer == Steer::Now && standing.epoch.as_ref().is_none_or(|epoch| epoch.covers < end) {
+            return self.of_manual(call, &course, standing);
+        }
         // An epoch that nobody has sent yet, whether it begins with this request or began when nobody was here to see it.
         let begins = standing.epoch.clone().filter(|epoch| !epoch.is_worked_out() && !shelf.is_settled(prefixes[epoch.covers]));
         if let Some(epoch) = begins {
@@ -92,12 +97,28 @@ impl Decider {
         }
         let current = standing.epoch.clone();
         let edits = current.as_ref().map_or(&[][..], |epoch| &epoch.worked_out(&course).edits);
-        let end = request.conversation.messages.len();
         if !course.compact(&mut standing, end, Trigger::Preflight, &Goal::of(limits)) {
             return None;
         }
         let epoch = standing.epoch?;
         self.need(call, &course, &epoch, Some((edits, weight)), false)
+    }
+
+    /// Who orders a compaction waits for its summary, whenever others are made.
+    fn of_manual(&self, call: &Call, course: &Course, mut standing: Standing) -> Option<Need> {
+        let (current, weight) = (standing.epoch.clone(), standing.sent.tokens + course.rest);
+        let end = course.request.conversation.messages.len();
+        if !course.compact(&mut standing, end, Trigger::Manual, &Goal::of(course.limits)) {
+            return None;
+        }
+        // An epoch that was never sent has no edits that a provider has seen.
+        let sent = match &current {
+            None => Some((&[][..], weight)),
+            Some(epoch) if epoch.is_worked_out() => Some((&epoch.worked_out(course).edits[..], weight)),
+            Some(_) => None,
+        };
+        let epoch = standing.epoch?;
+        self.need(call, course, &epoch, sent, true)
     }
 
     /// `sent` is what was sent last: its edits and its weight.

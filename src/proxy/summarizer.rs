@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::rest::Rests;
+use self::{ask::Lost, rest::Rests};
 use super::{decide::Tenant, discover::Wait, lock, metrics::Metrics, pool::Pool, traces::Trace};
 use crate::{
     compact::summary::{Answer, Failure, Outcome, Step, Summarize, Summary},
@@ -269,13 +269,20 @@ impl Summarizer {
             };
             tracing::debug!(target: "plimsoll::summary", way = request.way, tokens = request.tokens, "asking for a summary");
             cost.calls += 1;
-            let said = timeout_at(until, self.ask(&request, &job.model, caller)).await.unwrap_or(Err(Failure::Silent));
+            // What is broken off in time was read by then, for all that is known.
+            let late = Lost { failure: Failure::Silent, billed: true };
+            let said = timeout_at(until, self.ask(&request, &job.model, caller)).await.unwrap_or(Err(late));
             answer = Some(match said {
                 Ok(said) => {
                     cost.add(said.usage, (request.tokens, Tokenizer::Estimate.count(&said.text) as u64));
                     Answer::Said(said)
                 }
-                Err(failure) => Answer::Failed(failure),
+                Err(Lost { failure, billed }) => {
+                    if billed {
+                        cost.add(None, (request.tokens, 0));
+                    }
+                    Answer::Failed(failure)
+                }
             });
         }
     }

@@ -39,8 +39,8 @@ struct Source {
 pub fn run() -> Vec<String> {
     let sources = [
         Source { name: "templates", conversations: templates::conversations(5..7), binding: 1.0, stale: 0 },
-        // Updates that share a word with what they replace are carried beside it, in order.
-        Source { name: "scenes", conversations: scenes::conversations(6..8), binding: 1.0, stale: 4 },
+        Source { name: "scenes", conversations: scenes::conversations(6..8), binding: 1.0, stale: 0 },
+        // One update shares a single common word with what it replaces, and is carried beside it, in order.
         Source { name: "stories, held out", conversations: stories::conversations(4..5), binding: 1.0, stale: 2 },
     ];
     sources.into_iter().flat_map(judge).collect()

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use super::lists::by_language;
 use super::statements::{Speaker, Statement};
-use super::subjects::Subject;
+use super::subjects::{Subject, is_concept};
 use super::values::{Kind, Value};
 use super::words::spaceless;
 
@@ -88,13 +88,14 @@ fn corrected(statements: &[Statement], later: usize, found: &[(usize, usize)]) -
     (!old.subject.words.is_empty() && !old.subject.question && !names_another(new, old)).then_some(origin)
 }
 
-/// Whether `new` names something that `old` does not. Joined words are names as well, unless they follow on a refusal.
+/// Whether `new` names a thing or an attribute that `old` does not. Joined words are names as well, unless they follow on a refusal.
 fn names_another(new: &Statement, old: &Statement) -> bool {
     let unknown = |word: &str| Subject::of(word).words.iter().any(|key| !old.subject.has_word(*key));
     let written = |word: &str| word.contains('_') || word.chars().any(char::is_uppercase);
     let named = new.text.split_whitespace().skip(1).any(|word| written(word) && unknown(word));
     let coined = !refuses(&new.text) || new.subject.unspaced;
-    named || (coined && new.subject.names.iter().any(|key| !old.subject.has_word(*key)))
+    let attribute = new.subject.words.iter().any(|key| is_concept(*key) && !old.subject.has_word(*key));
+    named || attribute || (coined && new.subject.names.iter().any(|key| !old.subject.has_word(*key)))
 }
 
 #[cfg(test)]
@@ -116,6 +117,10 @@ mod tests {
             ("Gib dem Worker 52 Threads.", "Erledigt.", "Nein, nimm 18."),
             ("Donne 78 threads au worker.", "Le worker a 78 threads.", "Non, mets-en 87."),
             ("Дай экспортёру 31 потоков.", "Готово.", "Нет, пусть будет 86."),
+            ("एक्सपोर्ट वर्कर को 91 थ्रेड दो।", "एक्सपोर्ट वर्कर के पास 91 थ्रेड हैं।", "नहीं, 56 कर दो।"),
+            ("Karıştırıcıyı 96 devire getir.", "Karıştırıcı 96 devirde.", "Yok, 73."),
+            ("Put 37 hours on the Hollis matter.", "The Hollis matter now shows 37 hours.", "Hm, rather 45."),
+            ("교반기를 38rpm으로 맞춰.", "교반기는 38rpm입니다.", "아, 43으로."),
             ("给导出进程69个线程。", "导出进程现在有69个线程。", "不，用46个。"),
             ("エクスポートに69スレッド割り当てて。", "69スレッドです。", "いや、46にして。"),
         ] {

@@ -22,6 +22,8 @@ pub(crate) struct Marks {
     pub additive: bool,
     /// Distinct phrases of decision, finding, plan or progress.
     pub decision: u8,
+    /// The sentence tells a choice, or an option that was tried or ruled out.
+    pub choice: bool,
     pub ask: bool,
     pub permission: bool,
     /// The sentence begins with a condition.
@@ -36,18 +38,20 @@ pub(crate) enum Class {
     Retract,
     Additive,
     Decision,
+    Choice,
     Ask,
     Permission,
     Condition,
 }
 
-const LISTS: [(Class, &str); 9] = [
+const LISTS: [(Class, &str); 10] = [
     (Class::Binding, include_str!("words/binding.txt")),
     (Class::Negation, include_str!("words/negation.txt")),
     (Class::Change, include_str!("words/change.txt")),
     (Class::Retract, include_str!("words/retract.txt")),
     (Class::Additive, include_str!("words/additive.txt")),
     (Class::Decision, include_str!("words/decision.txt")),
+    (Class::Choice, include_str!("words/choices.txt")),
     (Class::Ask, include_str!("words/ask.txt")),
     (Class::Permission, include_str!("words/permission.txt")),
     (Class::Condition, include_str!("words/condition.txt")),
@@ -104,6 +108,7 @@ pub(crate) fn marks(text: &str, languages: Languages) -> Marks {
                 Class::Retract => marks.retract = true,
                 Class::Additive => marks.additive = true,
                 Class::Decision => marks.decision += 1,
+                Class::Choice => marks.choice = true,
                 Class::Ask => marks.ask = true,
                 Class::Permission => marks.permission = true,
                 Class::Condition => marks.condition |= !text[..found.start()].contains(char::is_alphanumeric),

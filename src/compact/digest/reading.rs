@@ -22,6 +22,9 @@ pub(crate) fn read(text: &str) -> Subject {
     reader.finish(text, &lower)
 }
 
+/// Bytes of the part of a verb that may stand apart from it.
+const SEPARATED: usize = 4;
+
 #[derive(Default)]
 struct Reader {
     subject: Subject,
@@ -181,8 +184,12 @@ impl Reader {
         let capital = token.chars().next().is_some_and(char::is_uppercase);
         // "the US limit" speaks of a country, "let us limit" of us.
         let acronym = (2..=5).contains(&token.len()) && token.chars().all(char::is_uppercase);
-        if known.is_stop(self.languages) && !(single && capital && !first) && !acronym {
+        if known.is_stop(self.languages) && !(single && capital && (!first || self.subject.unspaced)) && !acronym {
             self.subject.tokens.push(Token::Stop(hash(&lower)));
+            // Beside "B is late", what "A is late" begins with is a name.
+            if single && capital {
+                self.subject.capitals.push(hash(&lower));
+            }
             if known.links && self.subject.head.is_none() && !self.subject.words.is_empty() {
                 self.subject.head = Some(self.subject.tokens.len());
             }
@@ -212,10 +219,22 @@ impl Reader {
 
     /// Concepts and contrasts of scripts without word borders, and those of several words.
     fn phrases(&mut self, lower: &str) {
+        self.separated(lower);
         for named in phrases::named(lower) {
             self.subject.words.extend(named.concept.map(concept_key));
             self.subject.contrasts.extend(named.contrasts.iter().map(|group| (*group, hash(named.text))));
         }
+    }
+
+    /// In German the first part of a verb may stand last: "it runs after 5 s out" is "it outruns".
+    fn separated(&mut self, lower: &str) {
+        if !words().separates(self.languages) {
+            return;
+        }
+        let mut spoken = lower.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+        let Some(first) = spoken.next_back().filter(|last| last.len() <= SEPARATED) else { return };
+        let concepts = spoken.filter_map(|verb| words().look_up(&[first, verb].concat()).concept);
+        self.subject.words.extend(concepts.map(concept_key));
     }
 
     fn finish(self, text: &str, lower: &str) -> Subject {

@@ -30,7 +30,7 @@ pub(crate) struct Statement<'t> {
     pub kept: bool,
     /// Inside a long document.
     pub buried: bool,
-    /// Of an assistant: not followed by a call in the same message, so it reports rather than narrates.
+    /// Of an assistant: it does not lead over to a call in the same message, so it reports rather than narrates.
     pub report: bool,
     /// It comes from an earlier digest.
     pub earlier: bool,
@@ -130,7 +130,8 @@ pub(crate) fn said<'t>(scope: &'t Scope<'t>) -> Said<'t> {
             }
             match part {
                 Part::Said { text, line, glued, buried } => {
-                    let report = speaker == Speaker::Assistant && !calling.contains(&passage.place);
+                    let leads_over = calling.contains(&passage.place) && number + 1 == spoken;
+                    let report = speaker == Speaker::Assistant && !leads_over;
                     said.statements.push(Statement {
                         kept,
                         note,

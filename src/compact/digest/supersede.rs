@@ -165,6 +165,8 @@ mod tests {
         check("Sitzungen bleiben 57 Minuten offen.", "Bei den Sitzungen doch lieber 87 Minuten.");
         check("Colour of the header: light blue.", "Colour of the header: sea green.");
         check("El turno de noche es de Marta.", "El turno de noche es de Luis.");
+        check("A potion costs 50 gold.", "Potions are 20 gold now.");
+        check("हर तीरंदाज़ के पास तीर हैं 85।", "हर तीरंदाज़ के पास तीर हैं 39।");
         assert!(wrong.is_empty(), "not replaced: {wrong:#?}");
     }
 
@@ -178,6 +180,9 @@ mod tests {
         };
         check("The staging port is 8081.", "The production port is 9090.");
         check("Customer A gets 10 % off.", "Customer B gets 15 % off.");
+        check("A hattının basıncı 108 bar.", "B hattının basıncı 187 bar.");
+        check("A 라인 압력은 335 bar입니다.", "B 라인 압력은 166 bar입니다.");
+        check("Machine one is at 49577 Mill Lane.", "Machine two is at 52440 Mill Lane.");
         check("The EU limit is 500 orders a day.", "The US limit is 700 orders a day.");
         check("Use port 8081 for metrics.", "Use port 9090 for the admin page.");
         check("Order 1042 ships to Berlin.", "Order 1043 ships to Munich.");

@@ -161,7 +161,8 @@ pub(crate) fn token_end(text: &str, start: usize) -> usize {
         if c == '=' && rest[..at].bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.')) {
             break;
         }
-        let inside = !spaceless(c) && (c.is_alphanumeric() || (end == 0) || matches!(c, '\u{300}'..='\u{36f}' | '\u{900}'..='\u{dff}'))
+        let inside = !spaceless(c)
+            && (c.is_alphanumeric() || (end == 0) || matches!(c, '\u{300}'..='\u{36f}' | '\u{900}'..='\u{963}' | '\u{966}'..='\u{dff}'))
             || (matches!(c, '.' | '_' | '-' | '/' | ':' | '@' | '#' | '%' | '&' | '=' | '+' | '~' | '\'' | '’' | '\\' | '$')
                 && next.is_some_and(|n| (n.is_alphanumeric() && !spaceless(n)) || matches!(n, '/' | '_' | '-' | '.' | '~')))
             || (c == ','

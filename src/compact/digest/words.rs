@@ -82,7 +82,7 @@ impl Words {
         }
         // What turns or changes a statement is grammar as well, not what it is about.
         let turning = phrases::listed().filter(|(class, _, phrase)| {
-            !matches!(class, Class::Binding | Class::Decision | Class::Permission)
+            !matches!(class, Class::Binding | Class::Decision | Class::Choice | Class::Permission)
                 && !phrase.contains(' ')
                 && !phrase.starts_with(spaceless)
         });
@@ -143,6 +143,11 @@ impl Words {
             return Languages::MAX;
         }
         hits.iter().enumerate().filter(|(_, n)| **n == most).fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
+    /// Whether a text in these languages may part verbs.
+    pub fn separates(&self, languages: Languages) -> bool {
+        languages & self.german != 0
     }
 
     /// Whether a text in these languages gives every noun a capital.

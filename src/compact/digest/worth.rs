@@ -38,11 +38,14 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
             10.0 * leads * (0.5 + 0.8 * novelty * amount + duty + 0.7 * values + 0.3 * names + if updates { 1.0 } else { 0.0 })
         }
         Speaker::Assistant => {
-            let said = 0.1 + 0.4 * novelty * amount + 0.45 * f32::from(marks.decision.min(3)) + 0.45 * values + 0.2 * names;
+            let decides = 0.45 * f32::from(marks.decision.min(3))
+                + if marks.choice { 0.7 } else { 0.0 }
+                + if reasons(&statement.text) { 0.3 } else { 0.0 };
+            let said = 0.15 + 0.6 * novelty * amount + decides + 0.45 * values + 0.2 * names;
             // What leads over to a call or a list says little itself.
             let leads = if statement.text.ends_with([':', '：']) { 0.5 } else { 1.0 };
             let said = said + if updates { 0.8 } else { 0.0 };
-            7.0 * said * leads * if statement.report { 1.0 } else { 0.6 }
+            (7.0 * said * leads * if statement.report { 1.0 } else { 0.6 }).min(CHOICE)
         }
     };
     if subject.question {
@@ -51,7 +54,7 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
         worth *= if open {
             0.8
         } else if names_nothing {
-            0.2
+            0.35
         } else {
             0.45
         };
@@ -66,6 +69,13 @@ pub(crate) fn statement(statement: &Statement, rarity: &Rarity, updates: bool, o
         worth += 5.0;
     }
     worth
+}
+
+/// Whether something is said and then what it rests on: "Triggers are out: they fire twice."
+fn reasons(text: &str) -> bool {
+    const LEAST: usize = 8;
+    let parts = |mark| text.split_once(mark).is_some_and(|(said, why)| said.trim().len() >= LEAST / 2 && why.trim().len() >= LEAST);
+    [": ", "; ", " — ", " – ", "：", "；", "؛ "].into_iter().any(parts)
 }
 
 pub(crate) fn failure(failure: &Failure, age: usize) -> f32 {
@@ -94,8 +104,14 @@ pub(crate) fn command(action: &Action, times: usize, age: usize) -> f32 {
     kind + (times as f32).ln() - 0.15 * age as f32
 }
 
+/// The most that a word of the assistant is worth: little more than what a person says without a number or a name.
+const CHOICE: f32 = 12.5;
+
+/// The most that a name alone is worth: less than what a person said, and than a choice that was made.
+const NAME: f32 = 9.0;
+
 pub(crate) fn identifier(identifier: &Identifier, rank: usize) -> f32 {
-    7.0 * identifier.worth - 0.25 * rank as f32
+    (7.0 * identifier.worth).min(NAME) - 0.25 * rank as f32
 }
 
 pub(crate) fn call(age: usize) -> f32 {

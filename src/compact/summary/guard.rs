@@ -4,7 +4,7 @@
 //! and with what an attacker wrote into a web page. None of that may take the place of a conversation.
 
 use super::template::{Template, heading};
-use super::{Policy, identifiers, language, words};
+use super::{Policy, ask, identifiers, language, words};
 use crate::wire::{Said, usage::Finish};
 use identifiers::Source;
 use regex::Regex;
@@ -215,7 +215,7 @@ pub fn audit(said: &Said, text: &str, tokens: u64, known: &Known, template: &Tem
         let written = Source::of(text);
         found(Fault::Names, known.names.iter().filter(|name| !identifiers::occurs(name, &written)).cloned().collect());
     }
-    if known.ask.as_ref().is_some_and(|ask| !speaks_of(text, ask)) {
+    if known.ask.as_ref().is_some_and(|ask| !ask::is_held(ask, text)) {
         faults.push(Fault::Ask);
     }
     faults
@@ -321,24 +321,6 @@ pub fn within<'t>(text: &'t str, section: &'t str) -> impl Iterator<Item = &'t s
 /// Words that carry a subject, in lower case: those of four letters and more.
 fn content(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.chars().count() >= 4).map(str::to_lowercase)
-}
-
-/// Whether a text has enough words of a request: two of its first twelve, or one where it has but two.
-fn speaks_of(text: &str, ask: &str) -> bool {
-    const LOOKED_AT: usize = 12;
-    let text = text.to_lowercase();
-    let mut units: Vec<String> = content(ask).take(LOOKED_AT).collect();
-    if units.is_empty() {
-        // A language without spaces, or a word or two: pairs of characters.
-        let chars: Vec<char> = ask.chars().filter(|c| c.is_alphanumeric()).take(4 * LOOKED_AT).collect();
-        units = chars.windows(2).map(|pair| pair.iter().collect::<String>().to_lowercase()).collect();
-    }
-    let needed = match units.len() {
-        0 => 0,
-        1 | 2 => 1,
-        _ => 2,
-    };
-    units.iter().filter(|unit| text.contains(unit.as_str())).take(needed).count() == needed
 }
 
 #[cfg(test)]

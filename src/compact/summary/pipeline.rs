@@ -126,6 +126,7 @@ pub struct Pipeline {
     halvings: usize,
     /// Faults of the first attempt, for the second.
     feedback: Vec<Fault>,
+    /// What is asked now is asked a second time.
     regenerated: bool,
     /// The best attempt with faults that can be mended.
     attempt: Option<(String, Vec<Fault>)>,
@@ -223,6 +224,7 @@ impl Pipeline {
         }
         let most = self.brief.measures.output();
         let text = self.clipped(&text, most);
+        self.go_on();
         match &mut self.way {
             Way::Chunked { at, record, .. } => {
                 *at += 1;
@@ -232,6 +234,28 @@ impl Pipeline {
             _ => {}
         }
         self.ask()
+    }
+
+    /// A part is done: what was wrong with it is no advice for the next one, which has a second try of its own while calls are left for all.
+    fn go_on(&mut self) {
+        self.feedback.clear();
+        let parts = match &self.way {
+            Way::Chunked { chunks, .. } => chunks.len(),
+            // With the merge.
+            Way::Staged { parts, .. } => parts.len() + 1,
+            Way::Ride | Way::Full | Way::Small => 1,
+        };
+        self.regenerated &= self.retries() + parts >= MOST_ASKS;
+    }
+
+    /// Calls made so far beyond one for each part that is done.
+    fn retries(&self) -> usize {
+        let done = match &self.way {
+            Way::Chunked { at, .. } => *at,
+            Way::Staged { records, .. } => records.len(),
+            Way::Ride | Way::Full | Way::Small => 0,
+        };
+        self.asks.saturating_sub(done + 1)
     }
 
     /// Whether what is asked now is the summary itself and not a part of it.

@@ -45,8 +45,22 @@ struct Address {
     format: Format,
 }
 
+/// A call that came to nothing.
+pub(super) struct Lost {
+    pub failure: Failure,
+    /// The model had it, so what was asked is billed although nothing of use came back.
+    pub billed: bool,
+}
+
+/// A call that no model has worked on.
+impl From<Failure> for Lost {
+    fn from(failure: Failure) -> Self {
+        Lost { failure, billed: false }
+    }
+}
+
 impl Summarizer {
-    pub(super) async fn ask(&self, request: &SummaryRequest, model: &str, caller: &Caller) -> Result<Said, Failure> {
+    pub(super) async fn ask(&self, request: &SummaryRequest, model: &str, caller: &Caller) -> Result<Said, Lost> {
         let address = self.address(caller).await.ok_or(Failure::Rejected)?;
         let body = match &request.content {
             Content::Ride(body) => body.clone(),
@@ -69,13 +83,14 @@ impl Summarizer {
                 if let Some(asking) = &mut asking {
                     asking.answered(answer.head.status);
                 }
-                read(answer, *format).await
+                let is_worked_on = answer.head.status == StatusCode::OK;
+                read(answer, *format).await.map_err(|failure| Lost { failure, billed: is_worked_on })
             }
             Err(error) => {
                 if let Some(asking) = &mut asking {
                     asking.failed(error.name());
                 }
-                Err(Failure::Silent)
+                Err(Failure::Silent.into())
             }
         };
         if let (Some(asking), Ok(said)) = (&mut asking, &said) {

@@ -88,7 +88,7 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
         return quantity.then_some(Relation::Quantity(likeness));
     }
     let aligned = Alignment::of(old, new);
-    let entities = contrast || aligned.substituted(one_name) || other_names(old, new);
+    let entities = contrast || aligned.substituted(one_name) || other_names(old, new) || numbered_apart(old, new);
     if entities && (contrast || !swaps) {
         return None;
     }
@@ -172,6 +172,16 @@ pub fn contrasts(old: &Subject, new: &Subject) -> bool {
     };
     let (old_only, new_only) = (only(old, new), only(new, old));
     old_only.iter().any(|(group, key)| new_only.iter().any(|(g, k)| g == group && k != key))
+}
+
+/// Whether what is spoken of has a number, and another or none in the other: "Machine two is at 40".
+fn numbered_apart(old: &Subject, new: &Subject) -> bool {
+    let value = |token: &Token| if let Token::Value(norm) = token { Some(*norm) } else { None };
+    let numbers = |s: &Subject| -> Option<Vec<Key>> {
+        let (spoken_of, said) = s.tokens.split_at(s.head?);
+        said.iter().any(|token| value(token).is_some()).then(|| spoken_of.iter().filter_map(value).collect())
+    };
+    numbers(old).zip(numbers(new)).is_some_and(|(old, new)| old != new)
 }
 
 /// Whether each names something that the other does not. On one side a word that only may be a name is enough.

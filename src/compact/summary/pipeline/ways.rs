@@ -137,7 +137,7 @@ impl Pipeline {
 
     fn with_feedback(&self, prompt: String) -> String {
         let prompt = prompt.trim_end().to_owned();
-        if self.feedback.is_empty() || !self.is_last() {
+        if self.feedback.is_empty() {
             return prompt;
         }
         let faults: Vec<String> = self.feedback.iter().map(Fault::advice).collect();
