@@ -13,6 +13,7 @@
 mod about;
 mod actions;
 mod alignment;
+mod answers;
 mod corrections;
 mod earlier;
 pub mod evidence;

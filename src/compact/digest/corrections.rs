@@ -42,7 +42,7 @@ fn says_little(statement: &Statement) -> bool {
 }
 
 /// Whether a sentence opens as one that turns down what was said before.
-fn refuses(text: &str) -> bool {
+pub(crate) fn refuses(text: &str) -> bool {
     static OPENINGS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         let lists = by_language(include_str!("words/refusals.txt"));
         lists.flat_map(|(_, line)| line.split(',').map(str::trim)).filter(|opening| !opening.is_empty()).collect()

@@ -180,6 +180,9 @@ impl Reader {
         if !known.filler {
             self.empty &= known.is_stop(self.languages);
         }
+        let key = known.concept.map_or_else(|| stem(&lower), concept_key);
+        // Also of words that are grammar elsewhere: "min" is Swedish for "my".
+        self.subject.contrasts.extend(known.contrasts.iter().map(|group| (*group, key)));
         let single = token.chars().count() == 1;
         let capital = token.chars().next().is_some_and(char::is_uppercase);
         // "the US limit" speaks of a country, "let us limit" of us.
@@ -194,10 +197,6 @@ impl Reader {
                 self.subject.head = Some(self.subject.tokens.len());
             }
             return;
-        }
-        let key = known.concept.map_or_else(|| stem(&lower), concept_key);
-        for group in &known.contrasts {
-            self.subject.contrasts.push((*group, key));
         }
         let label = single && (capital || token.chars().all(|c| c.is_ascii_digit()));
         let coined = token.contains(['_', '-']) || token.chars().skip(1).any(char::is_uppercase);

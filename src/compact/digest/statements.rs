@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use super::answers;
 use super::earlier::Earlier;
 use super::frames;
 use super::secrets;
@@ -147,6 +148,7 @@ pub(crate) fn said<'t>(scope: &'t Scope<'t>) -> Said<'t> {
             }
         }
     }
+    answers::join(&mut said.statements);
     said
 }
 

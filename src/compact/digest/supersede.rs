@@ -204,6 +204,23 @@ mod tests {
             "Never change module_12_3ceb3f without asking team 4 about it first.",
             "Never change module_13_a1b2c3 without asking team 5 about it first.",
         );
+        for (one, other) in [
+            ("Never change the schema.", "Never delete the schema."),
+            ("Do not change the tests.", "Do not skip the tests."),
+            ("Never change the API.", "Never document the API in German."),
+            ("Never update the lockfile.", "Never commit the lockfile."),
+            ("Never use the cache.", "Never log the cache."),
+            ("Never run the migration.", "Never edit the migration."),
+            ("Do not deploy on Friday.", "Do not deploy on Monday."),
+            ("Never close issue 118.", "Never close issue 131."),
+            ("Customer 4711 must not be billed.", "Customer 4820 must not be billed."),
+            ("Python 3.9 must keep working.", "Python 3.12 must keep working."),
+            ("Do not merge PR 41 before Friday.", "Do not merge PR 52 before Friday."),
+            ("Min length is 8.", "Max length is 64."),
+            ("Do not deploy to cluster 1.", "Deploy to cluster 2 only at night."),
+        ] {
+            check(one, other);
+        }
         check("Please read src/main.rs in full.", "Move src/config.rs to the root, read it in full.");
         assert!(wrong.is_empty(), "not kept apart: {wrong:#?}");
     }

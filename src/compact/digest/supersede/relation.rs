@@ -43,6 +43,9 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
     // A statement that names the old value beside a new one takes the old one back.
     let swaps = !new_values.is_empty() && old_values.len() < old.values.len() && (announced || new.marks.negation);
 
+    if !announced && (forbids_less(old, new) || of_another(old, new, &old_values)) {
+        return None;
+    }
     if old_values.is_empty() && !swaps && !flipped && !contrast && of_old >= 0.8 && old.question == new.question {
         return Some(Relation::Same);
     }
@@ -104,6 +107,19 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
     }
     bar -= if aligned.ratio >= 0.7 { ALIKE } else { 0.0 };
     if likeness >= bar { Some(Relation::Replaces) } else { quantity.then_some(Relation::Quantity(likeness)) }
+}
+
+/// Whether a prohibition says something that the later one does not forbid: in these the verb counts as much as its object.
+fn forbids_less(old: &Subject, new: &Subject) -> bool {
+    old.marks.negation && new.marks.negation && !old.tokens.iter().all(|token| new.tokens.contains(token))
+}
+
+/// Whether both are rules, and the numbers of the earlier that are not in the later name things, "issue 118", rather than how much of them.
+fn of_another(old: &Subject, new: &Subject, old_values: &[&Value]) -> bool {
+    let rules = |subject: &Subject| subject.marks.negation || subject.marks.binding > 0;
+    let behind_a_name = |norm: Key| old.tokens.windows(2).any(|pair| matches!(pair[0], Token::Word(_)) && pair[1] == Token::Value(norm));
+    let name = |value: &&Value| value.unit.is_none() && behind_a_name(value.norm);
+    rules(old) && rules(new) && !old_values.is_empty() && old_values.iter().all(name)
 }
 
 /// Whether a negation stands in every clause that names one of the values: "do not raise it to 10".
