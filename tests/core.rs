@@ -345,6 +345,34 @@ fn calls(outputs: impl Iterator<Item = String>) -> Vec<u8> {
 }
 
 /// The last word stays: what a user said long ago is in the notes of every later epoch, also where that needed to take away nothing but output.
+/// The last word stays, also where the newest user messages are pictures: in Chat Completions a tool has no other way to show one.
+#[test]
+fn the_last_word_stays_where_pictures_follow() {
+    let steps = |from: usize, to: usize| {
+        (from..to).flat_map(|n| {
+            let call = json!({"id": format!("c{n}"), "type": "function", "function": {"name": "click", "arguments": "{}"}});
+            let shown = json!([{"type": "image_url", "image_url": {"url": "https://shots.example/1.png"}}]);
+            [
+                json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+                json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": "the page has loaded and looks well. ".repeat(20)}),
+                json!({"role": "user", "content": shown}),
+            ]
+        })
+    };
+    let last = "Now look at the settings page.\nTell me which of its labels is cut off on a small screen.";
+    let messages: Vec<_> = [json!({"role": "user", "content": "Test the page of the boat."})]
+        .into_iter()
+        .chain(steps(0, 12))
+        .chain([json!({"role": "assistant", "content": "Done."}), json!({"role": "user", "content": last})])
+        .chain(steps(12, 40))
+        .collect();
+    let body = json!({"model": "m", "messages": messages}).to_string().into_bytes();
+    let (sent, report) = send(&decider(), &call(Format::Chat, body, 16_000));
+    assert!(report.edited);
+    let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
+    assert!(sent["messages"].as_array().unwrap().iter().any(|message| message["content"] == last));
+}
+
 #[test]
 fn what_notes_hold_outlives_the_epoch_that_wrote_them() {
     let said = |role: &str, text: &str| json!({"role": role, "content": text});

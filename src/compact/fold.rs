@@ -67,9 +67,8 @@ fn most(goal: &Goal, knobs: &Knobs) -> u64 {
 fn fold(view: &mut View, zones: &Zones, tail: usize, goal: &Goal, knobs: &Knobs, notes: bool) {
     let first = zones.opener.map_or(0, |opener| opener + 1);
     let end = view.turns.list.get(tail).map_or(view.messages().len(), |turn| turn.messages.start);
-    let stays = |view: &View, message: usize| {
-        zones.last_person == Some(message) || zones.is_pinned(message) || view.messages()[message].role == Role::System
-    };
+    let stays =
+        |view: &View, message: usize| zones.is_last(message) || zones.is_pinned(message) || view.messages()[message].role == Role::System;
 
     // A turn stays whole when somebody's word in it has to.
     let mut keep = vec![false; view.turns.list.len()];

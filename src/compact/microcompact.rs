@@ -55,7 +55,7 @@ fn media_alone(view: &mut View, zones: &Zones, goal: &Goal, newest_shown: usize)
         if !too_much(view) {
             return;
         }
-        if Some(message) == zones.last_person {
+        if zones.is_last(message) {
             continue;
         }
         for n in 0..view.blocks(message).len() {
@@ -90,7 +90,7 @@ fn output(view: &View, message: usize, block: usize, goal: &Goal, knobs: &Knobs)
     if !outcome.editable || view.is_changed(message, block) || (!marker::is_longer(&said, least) && !has_media) {
         return None;
     }
-    let is_tool = |call: &crate::conversation::Call| knobs.tools.iter().any(|tool| tool == call.tool.of(view.body()));
+    let is_tool = |call: &crate::conversation::Call| knobs.tools.iter().any(|tool| tool.eq_ignore_ascii_case(call.tool.of(view.body())));
     if !goal.hard && !knobs.tools.is_empty() && !view.call_of(message, outcome).is_some_and(|(call, _)| is_tool(call)) {
         return None;
     }

@@ -14,6 +14,8 @@ pub struct Zones {
     pub opener: Option<usize>,
     /// The newest user message.
     pub last_person: Option<usize>,
+    /// The newest that has words, where that one only shows something.
+    last_words: Option<usize>,
     /// The first turn of the tail.
     pub tail: usize,
     /// The first turn that not even a shorter tail may give up.
@@ -30,6 +32,8 @@ impl Zones {
         let person = |message: &usize| conversation.is_person(messages[*message]);
         let opener = (0..messages.len()).find(person);
         let last_person = (0..messages.len()).rev().find(person);
+        let speaks = |message: &usize| person(message) && view.blocks(*message).iter().any(|block| matches!(block.kind, Kind::Text { .. }));
+        let last_words = (0..messages.len()).rev().find(speaks).filter(|&message| Some(message) != last_person && Some(message) != opener);
         let turns = &view.turns.list;
         let weight = |turn: usize| turns[turn].messages.clone().map(|message| view.weight(message)).sum::<u64>();
 
@@ -42,6 +46,7 @@ impl Zones {
             (0..messages.len()).filter(|&message| messages[message].role == Role::System).map(|message| view.weight(message)).sum();
         let opener_weight = opener.map_or(0, |message| view.weight(message));
         let fixed = view.rest() + systems + opener_weight;
+        let last_words = last_words.filter(|&message| fixed + view.weight(message) <= window_share(knobs.running_loop));
 
         // The running loop: everything after the newest user message, with that message.
         let loop_start = last_person.map_or(newest, |message| view.turns.containing(message)).min(newest);
@@ -52,7 +57,12 @@ impl Zones {
 
         // The tail reaches back from there while it is light enough to leave room for a digest.
         let last_person_weight = last_person.filter(|&message| opener != Some(message)).map_or(0, |message| view.weight(message));
-        let protected = fixed + (least..turns.len()).map(weight).sum::<u64>() + if least > loop_start { last_person_weight } else { 0 };
+        let last_words_weight =
+            last_words.filter(|&message| view.turns.containing(message) < least).map_or(0, |message| view.weight(message));
+        let protected = fixed
+            + (least..turns.len()).map(weight).sum::<u64>()
+            + if least > loop_start { last_person_weight } else { 0 }
+            + last_words_weight;
         let room = goal.target.saturating_sub(protected);
         let budget = if goal.hard { 0 } else { window_share(knobs.tail).max(knobs.tail_tokens).min(room / 2) };
         // Turns that were asked for by their number may take more of the room, but not all.
@@ -72,7 +82,7 @@ impl Zones {
             kept_turns += moves(tail);
             kept_messages += turns[tail].messages.len();
         }
-        let mut zones = Zones { opener, last_person, tail, newest, pinned: HashSet::new(), evidence: HashSet::new() };
+        let mut zones = Zones { opener, last_person, last_words, tail, newest, pinned: HashSet::new(), evidence: HashSet::new() };
         zones.pin(view, knobs);
         zones
     }
@@ -81,10 +91,15 @@ impl Zones {
     pub fn is_middle(&self, view: &View, message: usize) -> bool {
         self.opener.is_none_or(|opener| message > opener)
             && view.turns.containing(message) < self.tail
-            && self.last_person != Some(message)
+            && !self.is_last(message)
             && view.messages()[message].role != Role::System
             && !view.messages()[message].pinned
             && !self.pinned.contains(&message)
+    }
+
+    /// Whether a message is the user's last, or the last that says something.
+    pub fn is_last(&self, message: usize) -> bool {
+        [self.last_person, self.last_words].contains(&Some(message))
     }
 
     pub fn is_pinned(&self, message: usize) -> bool {
@@ -97,7 +112,7 @@ impl Zones {
 
     fn pin(&mut self, view: &View, knobs: &Knobs) {
         for message in (0..view.messages().len()).filter(|_| !knobs.pin_tools.is_empty()) {
-            let is_pinned = |tool: &str| knobs.pin_tools.iter().any(|pinned| pinned == tool);
+            let is_pinned = |tool: &str| knobs.pin_tools.iter().any(|pinned| pinned.eq_ignore_ascii_case(tool));
             if view.blocks(message).iter().any(|block| matches!(&block.kind, Kind::Call(call) if is_pinned(call.tool.of(view.body())))) {
                 self.pinned.extend(view.turns.list[view.turns.containing(message)].messages.clone());
             }

@@ -17,7 +17,7 @@ pub fn run(view: &mut View, zones: &Zones, goal: &Goal, knobs: &Knobs) {
     let kept: Vec<usize> = (0..view.messages().len())
         .filter(|&message| !view.is_dropped(message) && !view.messages()[message].pinned && view.messages()[message].role != Role::System)
         .collect();
-    let spoken = |message: usize| zones.opener == Some(message) || zones.last_person == Some(message);
+    let spoken = |message: usize| zones.opener == Some(message) || zones.is_last(message);
 
     // What is newest and small is what the agent is waiting to read.
     let newest = view.messages().len().saturating_sub(1);

@@ -8,8 +8,6 @@ use crate::decide::Steer;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
     pub compact: Steer,
-    /// Free text behind the word, for the log.
-    pub reason: Option<String>,
     /// The window to assume, in tokens.
     pub window: Option<u64>,
 }
@@ -26,12 +24,12 @@ const COMPACT: Unclear =
 const WINDOW: Unclear = Unclear { header: "x-plimsoll-window", accepted: "a whole number of tokens" };
 
 impl Steering {
-    /// From `x-plimsoll-compact: auto|off|now|defer; reason` and `x-plimsoll-window: N`.
+    /// From `x-plimsoll-compact: auto|off|now|defer; reason` and `x-plimsoll-window: N`. The reason is for whoever reads the agent: free text has no place
+    /// in a log.
     pub fn of(headers: &HeaderMap) -> Result<Steering, Unclear> {
         let value = |what: Unclear| headers.get(what.header).map(|value| value.to_str().map_err(|_| what)).transpose();
         let said = value(COMPACT)?;
-        let (word, reason) =
-            said.map_or(("auto", None), |said| said.split_once(';').map_or((said, None), |(word, reason)| (word, Some(reason))));
+        let word = said.map_or("auto", |said| said.split(';').next().unwrap_or_default());
         Ok(Steering {
             compact: match word.trim().to_ascii_lowercase().as_str() {
                 "auto" => Steer::Default,
@@ -40,7 +38,6 @@ impl Steering {
                 "defer" => Steer::Defer,
                 _ => return Err(COMPACT),
             },
-            reason: reason.map(|reason| reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
             window: value(WINDOW)?.map(|window| window.trim().parse().map_err(|_| WINDOW)).transpose()?,
         })
     }
@@ -60,9 +57,9 @@ mod tests {
     #[test]
     fn headers_say_what_to_do_with_one_call() {
         let check = |compact: &str, window: &str, wanted: Steering| assert_eq!(steer(compact, window), Ok(wanted));
-        check("off", "8000", Steering { compact: Steer::Off, reason: None, window: Some(8000) });
-        check("Now; before the review", " 1 ", Steering { compact: Steer::Now, reason: Some("before the review".into()), window: Some(1) });
-        check(" defer ;", "0", Steering { compact: Steer::Defer, window: Some(0), ..Steering::default() });
+        check("off", "8000", Steering { compact: Steer::Off, window: Some(8000) });
+        check("Now; before the review", " 1 ", Steering { compact: Steer::Now, window: Some(1) });
+        check(" defer ;", "0", Steering { compact: Steer::Defer, window: Some(0) });
         check("auto", "1", Steering { window: Some(1), ..Steering::default() });
         assert_eq!(Steering::of(&HeaderMap::new()), Ok(Steering::default()));
     }

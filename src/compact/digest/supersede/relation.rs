@@ -6,6 +6,7 @@ use crate::compact::digest::shorten;
 use crate::compact::digest::statements::{Speaker, Statement};
 use crate::compact::digest::subjects::{Key, Subject, Token, is_concept};
 use crate::compact::digest::values::{Kind, Value};
+use crate::compact::digest::words::words;
 
 /// The later to the earlier.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -109,15 +110,26 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
     if likeness >= bar { Some(Relation::Replaces) } else { quantity.then_some(Relation::Quantity(likeness)) }
 }
 
-/// Whether a prohibition says something that the later one does not forbid: in these the verb counts as much as its object.
+/// Whether a prohibition says something that the later one does not forbid: in these the verb counts as much as its object. How much is forbidden may
+/// change; what is forbidden on one day is not what is on another.
 fn forbids_less(old: &Subject, new: &Subject) -> bool {
-    old.marks.negation && new.marks.negation && !old.tokens.iter().all(|token| new.tokens.contains(token))
+    let date = words().dimension("date");
+    let amount = |token: &Token| {
+        let of = |value: &Value| value.kind == Kind::Number && value.unit != date && *token == Token::Value(value.norm);
+        old.values.iter().any(of)
+    };
+    old.marks.negation && new.marks.negation && !old.tokens.iter().all(|token| amount(token) || new.tokens.contains(token))
 }
 
 /// Whether both are rules, and the numbers of the earlier that are not in the later name things, "issue 118", rather than how much of them.
 fn of_another(old: &Subject, new: &Subject, old_values: &[&Value]) -> bool {
     let rules = |subject: &Subject| subject.marks.negation || subject.marks.binding > 0;
-    let behind_a_name = |norm: Key| old.tokens.windows(2).any(|pair| matches!(pair[0], Token::Word(_)) && pair[1] == Token::Value(norm));
+    let is_word = |token: Option<&Token>| matches!(token, Some(Token::Word(_)));
+    let behind_a_name = |norm: Key| {
+        let at = old.tokens.iter().position(|token| *token == Token::Value(norm));
+        // Where no spaces stand, what is counted follows at once: "31杯".
+        at.is_some_and(|at| at > 0 && is_word(old.tokens.get(at - 1)) && !(old.unspaced && is_word(old.tokens.get(at + 1))))
+    };
     let name = |value: &&Value| value.unit.is_none() && behind_a_name(value.norm);
     rules(old) && rules(new) && !old_values.is_empty() && old_values.iter().all(name)
 }
