@@ -24,7 +24,11 @@ async fn an_upstream_that_is_not_there_is_a_502_in_the_api_s_own_shape() {
     for path in [CHAT, "/v1/responses", "/v1/messages", "/v1/embeddings"] {
         let got = ask(proxy.address, post(path, HELLO)).await;
         assert_ours(&got, path, 502, "SECRET");
-        assert!(got.text().contains(&format!("cannot be reached at {address}: connection refused")), "{}", got.text());
+        assert!(
+            got.text().contains("cannot be reached: connection refused") && !got.text().contains(&address.to_string()),
+            "{}",
+            got.text()
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Errors of our own, as the agent reads them.
 //!
-//! They are JSON in the wire format of the API that was called, and name nothing the agent sent. Where upstream cannot be reached they say so of which
-//! host and port, and why: whoever reads it is most often the one who wrote that address. No other part of the URL is named.
+//! They are JSON in the wire format of the API that was called, and name nothing the agent sent. Where upstream cannot be reached they say why; which host
+//! and port that is stands in the log, because agents of a gateway have no business with its inside.
 
 use bytes::Bytes;
 use http::{
@@ -90,10 +90,12 @@ impl Error {
 
     fn message(&self) -> String {
         match self {
-            Error::Unreachable { at, why } => format!("plimsoll: the upstream API cannot be reached at {at}: {why}"),
+            Error::Unreachable { why, .. } => format!("plimsoll: the upstream API cannot be reached: {why} (the proxy's log says where)"),
             Error::Closed => "plimsoll: the upstream API closed the connection before it answered".into(),
             Error::Garbled => "plimsoll: the answer of the upstream API is not HTTP".into(),
-            Error::ConnectTimeout(at) => format!("plimsoll: no connection to the upstream API at {at} within the connect timeout"),
+            Error::ConnectTimeout(_) => {
+                "plimsoll: no connection to the upstream API within the connect timeout (the proxy's log says where)".into()
+            }
             Error::ResponseTimeout => "plimsoll: no answer from the upstream API within the response timeout".into(),
             Error::RequestTimeout => "plimsoll: the request body stopped for longer than the idle timeout".into(),
             Error::TooLarge(limit) => format!("plimsoll: the request body is over the proxy's own limit of {limit} bytes (max_chat_bytes)"),
