@@ -61,16 +61,7 @@ impl Wake for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
-
-    #[derive(Default)]
-    struct Rings(AtomicUsize);
-
-    impl Wake for Rings {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::proxy::repoll::tests::Rings;
 
     #[test]
     fn what_happens_is_news_once_and_wakes_whoever_asked_last() {

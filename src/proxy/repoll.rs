@@ -97,12 +97,13 @@ impl<F: Future> Future for Repoll<F> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::{future::poll_fn, sync::atomic::AtomicUsize, task::Poll};
 
+    /// Counts how often it is woken.
     #[derive(Default)]
-    struct Rings(AtomicUsize);
+    pub struct Rings(pub AtomicUsize);
 
     impl Wake for Rings {
         fn wake(self: Arc<Self>) {

@@ -48,18 +48,22 @@ pub enum Change {
 }
 
 impl Change {
-    /// Bytes held, for bounding what is remembered.
-    pub fn weight(&self) -> usize {
-        let text = match self {
-            Change::Drop => 0,
-            Change::Arguments { json, .. } => json.len(),
-            Change::Result { text, .. }
+    /// What it writes; nothing where it only drops.
+    pub fn text(&self) -> &str {
+        match self {
+            Change::Drop => "",
+            Change::Arguments { json: text, .. }
+            | Change::Result { text, .. }
             | Change::Text { text, .. }
             | Change::Note { text, .. }
             | Change::Append { text }
-            | Change::Before { text } => text.len(),
-        };
-        text + size_of::<Edit>()
+            | Change::Before { text } => text,
+        }
+    }
+
+    /// Bytes held, for bounding what is remembered.
+    pub fn weight(&self) -> usize {
+        self.text().len() + size_of::<Edit>()
     }
 }
 

@@ -36,15 +36,9 @@ impl<'a> View<'a> {
             }
             _ => 0,
         };
-        let came = match change {
-            Change::Drop => 0,
-            Change::Arguments { json, .. } => json.len(),
-            Change::Result { text, .. }
-            | Change::Text { text, .. }
-            | Change::Note { text, .. }
-            | Change::Append { text }
-            | Change::Before { text } => text.len() + 4,
-        };
+        // Strings have quotes, and a block around them or a line before.
+        let around = if matches!(change, Change::Drop | Change::Arguments { .. }) { 0 } else { 4 };
+        let came = change.text().len() + around;
         came as i64 - gone as i64
     }
 
