@@ -294,6 +294,7 @@ pub fn rewrite_any(format: u8, window: u64, body: Vec<u8>) {
         upstream: "".into(),
         policy: Arc::new(Policy::default()),
         steer: Steer::Now,
+        focus: String::new(),
         window: Some(Window { tokens: window, separate_output: false }),
         now: 0,
     };

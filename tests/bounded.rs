@@ -52,6 +52,7 @@ fn play(decider: &Decider, window: u64, sessions: std::ops::Range<usize>, turns:
                 upstream: "test".into(),
                 policy: Arc::new(Policy::default()),
                 steer: Steer::Default,
+                focus: String::new(),
                 window: Some(Window { tokens: window, separate_output: false }),
                 now: 1,
             };

@@ -27,6 +27,7 @@ fn call(format: Format, body: Vec<u8>, window: u64) -> Call {
         upstream: "test".into(),
         policy: Arc::new(Policy::default()),
         steer: Steer::Default,
+        focus: String::new(),
         window: Some(Window { tokens: window, separate_output: false }),
         now: 1,
     }

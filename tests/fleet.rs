@@ -165,6 +165,7 @@ fn alone(session: &str, turns: impl Iterator<Item = usize>) -> Vec<bytes::Bytes>
                 upstream: "test".into(),
                 policy: Arc::new(Policy::default()),
                 steer: Steer::Default,
+                focus: String::new(),
                 window: Some(Window { tokens: WINDOW, separate_output: false }),
                 now: 1,
             };

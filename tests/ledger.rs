@@ -39,6 +39,7 @@ fn call(session: &str, turns: usize) -> Call {
         upstream: "test".into(),
         policy: Arc::new(Policy::default()),
         steer: Steer::Default,
+        focus: String::new(),
         window: Some(Window { tokens: WINDOW, separate_output: false }),
         now: 1,
     }

@@ -191,6 +191,7 @@ fn ask(decider: &Decider, policy: &Policy, messages: &[Value], steer: Steer) -> 
         upstream: "test".into(),
         policy: Arc::new(policy.decisions()),
         steer,
+        focus: String::new(),
         window: Some(Window { tokens: 20_000, separate_output: false }),
         now: 1,
     };
@@ -301,6 +302,7 @@ proptest! {
                 upstream: "test".into(),
                 policy: policy.clone(),
                 steer: if now { Steer::Now } else { Steer::Default },
+                focus: String::new(),
                 window: Some(Window { tokens: window, separate_output: false }),
                 now: 1,
             };

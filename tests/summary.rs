@@ -369,6 +369,52 @@ async fn a_model_that_does_not_say_what_it_cost_is_counted_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_breaks_off_is_counted_for() {
+    // What a provider has begun to work on it bills; what it refuses it does not.
+    let (begun, refused) = ("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{", "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}");
+    for (said, tenant_tokens, asked_again) in [(begun, 1_500, false), (begun, 0, true), (refused, 1_500, true)] {
+        let models = Upstream::conduct(move |_, _, mut stream| async move {
+            tokio::io::AsyncWriteExt::write_all(&mut stream, said.as_bytes()).await.ok()?;
+            None
+        })
+        .await;
+        let stage = Stage::new(models, |config| {
+            let summarize = &mut config.policy.compact.summarize;
+            (summarize.tenant_tokens, summarize.cooldown) = (tenant_tokens, 0.0);
+        })
+        .await;
+        let body = body(OVER);
+        for body in [body.clone(), body.replace("Reading", "I read")] {
+            assert_eq!(stage.send("k", &body).await.0.text(), by_digest(&body).await.text());
+        }
+        let first = String::from_utf8_lossy(&stage.models.seen()[0].body).contains("I read");
+        let again = stage.models.seen().iter().any(|seen| String::from_utf8_lossy(&seen.body).contains("I read"));
+        assert_eq!((first, again), (false, asked_again), "{said} {tenant_tokens}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_waits_for_its_summary_and_says_what_it_is_to_hold() {
+    let stage = Stage::new(Upstream::new(|_, seen| says(&good(seen))).await, |config| {
+        config.policy.compact.summarize.when = When::Background;
+    })
+    .await;
+    let body = body(3_000);
+    assert_eq!(stage.send("k", &body).await.0.text(), body, "nothing is due");
+    let order = "Content-Type: application/json\r\nX-Plimsoll-Compact: now; keep every FIGURE of the tides\r\n";
+    let ordered = String::from_utf8(post("k", &body)).unwrap().replace("Content-Type: application/json\r\n", order);
+    assert_eq!(ask(stage.proxy.address, ordered).await.status(), 200);
+    let asked = stage.models.only();
+    let sent = &stage.agents.seen()[1];
+    let text = |seen: &Seen| String::from_utf8_lossy(&seen.body).into_owned();
+    assert!(text(&asked).contains("keep every FIGURE of the tides"), "{}", text(&asked));
+    assert!(text(sent).contains("GOODWORD") && !text(sent).contains("FIGURE") && sent.header("x-plimsoll-compact").is_none());
+    // It stands as long as what it was ordered for.
+    assert!(stage.send("k", &body).await.0.text().contains("GOODWORD"));
+    stage.models.only();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_tenant_never_gets_another_s_summary() {
     let calls = Arc::new(Mutex::new(0));
     let models = Upstream::new(move |_, seen| {

@@ -68,6 +68,7 @@ impl Compact {
             upstream: "".into(),
             policy: Arc::new(policy),
             steer: if self.now { Steer::Now } else { Steer::Default },
+            focus: String::new(),
             window,
             now: 0,
         };

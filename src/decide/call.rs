@@ -51,6 +51,8 @@ pub struct Call {
     pub upstream: Arc<str>,
     pub policy: Arc<Policy>,
     pub steer: Steer,
+    /// What a summary that is ordered with this call is to keep in view, beside the policy's instructions.
+    pub focus: String,
     /// The window by header, configuration, discovery or table.
     pub window: Option<Window>,
     /// Seconds, of any origin.

@@ -308,7 +308,7 @@ fn brief(call: &Call, course: &Course, epoch: &Epoch, sent: Option<(&[Edit], u64
             .or_else(|| Template::built_in(&knobs.template))
             .unwrap_or_else(|| Template::read("")),
         policy: knobs.identifiers,
-        instructions: knobs.instructions.clone(),
+        instructions: format!("{}\n{}", call.focus, knobs.instructions),
         measures,
         ride,
     }

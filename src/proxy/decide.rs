@@ -285,6 +285,7 @@ impl Decide {
             upstream: incoming.upstream.into(),
             policy: policy.decisions.clone(),
             steer: incoming.steer.compact,
+            focus: incoming.steer.focus.clone(),
             window,
             now: self.now(),
         };

@@ -8,6 +8,8 @@ use crate::decide::Steer;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
     pub compact: Steer,
+    /// What a summary that is ordered is to keep in view.
+    pub focus: String,
     /// The window to assume, in tokens.
     pub window: Option<u64>,
 }
@@ -20,24 +22,26 @@ pub struct Unclear {
 }
 
 const COMPACT: Unclear =
-    Unclear { header: "x-plimsoll-compact", accepted: "auto, off, now or defer, and a reason behind a semicolon if there is one" };
+    Unclear { header: "x-plimsoll-compact", accepted: "auto, off, now or defer, and words behind a semicolon if there are any" };
 const WINDOW: Unclear = Unclear { header: "x-plimsoll-window", accepted: "a whole number of tokens" };
 
 impl Steering {
-    /// From `x-plimsoll-compact: auto|off|now|defer; reason` and `x-plimsoll-window: N`. The reason is for whoever reads the agent: free text has no place
-    /// in a log.
+    /// From `x-plimsoll-compact: auto|off|now|defer; words` and `x-plimsoll-window: N`. The words behind `now` are for the summary; others are for whoever
+    /// reads the agent, as free text has no place in a log.
     pub fn of(headers: &HeaderMap) -> Result<Steering, Unclear> {
         let value = |what: Unclear| headers.get(what.header).map(|value| value.to_str().map_err(|_| what)).transpose();
         let said = value(COMPACT)?;
-        let word = said.map_or("auto", |said| said.split(';').next().unwrap_or_default());
+        let (word, words) = said.map_or(("auto", ""), |said| said.split_once(';').unwrap_or((said, "")));
+        let compact = match word.trim().to_ascii_lowercase().as_str() {
+            "auto" => Steer::Default,
+            "off" => Steer::Off,
+            "now" => Steer::Now,
+            "defer" => Steer::Defer,
+            _ => return Err(COMPACT),
+        };
         Ok(Steering {
-            compact: match word.trim().to_ascii_lowercase().as_str() {
-                "auto" => Steer::Default,
-                "off" => Steer::Off,
-                "now" => Steer::Now,
-                "defer" => Steer::Defer,
-                _ => return Err(COMPACT),
-            },
+            compact,
+            focus: if compact == Steer::Now { words.trim().to_owned() } else { String::new() },
             window: value(WINDOW)?.map(|window| window.trim().parse().map_err(|_| WINDOW)).transpose()?,
         })
     }
@@ -57,9 +61,10 @@ mod tests {
     #[test]
     fn headers_say_what_to_do_with_one_call() {
         let check = |compact: &str, window: &str, wanted: Steering| assert_eq!(steer(compact, window), Ok(wanted));
-        check("off", "8000", Steering { compact: Steer::Off, window: Some(8000) });
-        check("Now; before the review", " 1 ", Steering { compact: Steer::Now, window: Some(1) });
-        check(" defer ;", "0", Steering { compact: Steer::Defer, window: Some(0) });
+        check("off", "8000", Steering { compact: Steer::Off, window: Some(8000), ..Steering::default() });
+        check("Now; keep the; plan ", " 1 ", Steering { compact: Steer::Now, focus: "keep the; plan".into(), window: Some(1) });
+        check(" defer ;", "0", Steering { compact: Steer::Defer, window: Some(0), ..Steering::default() });
+        check("defer; not now", "0", Steering { compact: Steer::Defer, window: Some(0), ..Steering::default() });
         check("auto", "1", Steering { window: Some(1), ..Steering::default() });
         assert_eq!(Steering::of(&HeaderMap::new()), Ok(Steering::default()));
     }

@@ -108,6 +108,7 @@ fn call(request: Request, window: u64, steer: Steer) -> Call {
         upstream: "api.example".into(),
         policy: Arc::new(Policy::default()),
         steer,
+        focus: String::new(),
         window: Some(Window { tokens: window, separate_output: false }),
         now: 0,
     }

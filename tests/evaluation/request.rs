@@ -43,6 +43,7 @@ pub fn call(decider: &Decider, format: Format, body: Bytes, policy: &Arc<Policy>
         upstream: "".into(),
         policy: policy.clone(),
         steer,
+        focus: String::new(),
         window: Some(Window { tokens: window, separate_output: false }),
         now: 0,
     }
