@@ -15,6 +15,8 @@ enum Before {
     Nothing,
     /// Something that a number may tell from others of its kind; `bare` where it is asked for something, without an article.
     Thing { bare: bool },
+    /// Something that no number tells from others.
+    Other,
     /// A word that opens a noun phrase.
     Determiner,
     /// A word that ties a year to the thing before it.
@@ -52,6 +54,8 @@ pub(crate) struct Noun {
     pub attribute: bool,
     /// It may be told by a number where it has no article.
     pub bare: bool,
+    /// It is told by no number where it has an article.
+    pub strict: bool,
     /// It may be told by a number in any case, as what is counted looks different.
     pub articled: bool,
     /// It may be counted by a number before it.
@@ -64,6 +68,8 @@ pub(crate) struct Naming<'t> {
     before: Before,
     /// The noun phrase that is read has a determiner.
     determined: bool,
+    /// It has an article.
+    article: bool,
     /// The next word may be what something is asked for.
     asked: bool,
     tokens: usize,
@@ -88,16 +94,16 @@ const WORD: usize = 6;
 impl<'t> Naming<'t> {
     /// A function word.
     pub fn stop(&mut self, known: &Word, values: &mut [Value]) {
-        const COUNTED: Noun = Noun { attribute: false, bare: false, articled: false, counted: true };
+        const COUNTED: Noun = Noun { attribute: false, bare: false, strict: false, articled: false, counted: true };
         self.settle(values, known.counts.then_some(COUNTED));
         self.declares |= self.tokens == 0 && known.determines;
         self.before = match self.before {
-            Before::Thing { .. } if known.belongs => Before::Belonging,
+            Before::Thing { .. } | Before::Other if known.belongs => Before::Belonging,
             Before::Belonging if known.determines => Before::Belonging,
             _ if known.determines => Before::Determiner,
             _ => Before::Nothing,
         };
-        (self.determined, self.asked) = (known.determines, known.requests);
+        (self.determined, self.article, self.asked) = (known.determines, known.article, known.requests);
         self.next();
     }
 
@@ -105,7 +111,11 @@ impl<'t> Naming<'t> {
     pub fn word(&mut self, noun: Noun, values: &mut [Value]) {
         self.settle(values, Some(noun));
         let bare = noun.articled || (noun.bare && self.asked);
-        self.before = if noun.attribute { Before::Nothing } else { Before::Thing { bare } };
+        self.before = match noun {
+            Noun { attribute: true, .. } => Before::Nothing,
+            Noun { strict: true, .. } if self.article => Before::Other,
+            _ => Before::Thing { bare },
+        };
         self.asked = !self.determined;
         self.next();
     }
@@ -128,7 +138,7 @@ impl<'t> Naming<'t> {
             _ => None,
         };
         self.before = Before::Nothing;
-        (self.determined, self.asked) = (false, false);
+        (self.determined, self.article, self.asked) = (false, false, false);
         self.next();
     }
 
@@ -171,7 +181,7 @@ impl<'t> Naming<'t> {
     pub fn pause(&mut self, values: &mut [Value]) {
         self.settle(values, None);
         self.before = Before::Nothing;
-        (self.determined, self.asked) = (false, false);
+        (self.determined, self.article, self.asked) = (false, false, false);
     }
 
     pub fn finish(mut self, subject: &mut Subject) {

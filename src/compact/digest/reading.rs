@@ -240,6 +240,7 @@ impl<'t> Reader<'t> {
             let noun = Noun {
                 attribute: known.attribute,
                 bare: bare && unnamed && (self.nouns || !several),
+                strict: bare && !self.nouns,
                 articled: words().numbers_with_article(self.languages) && unnamed && !several,
                 counted: if self.nouns { capital } else { several },
             };

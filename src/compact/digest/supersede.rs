@@ -235,6 +235,8 @@ mod tests {
             ("Give every archer 85 gold.", "Give every archer 39 gold."),
             ("Reserve 34 front seats for the tour.", "Reserve 47 front seats for the tour."),
             ("Please reserve 34 seats for the tour.", "Please reserve 47 seats for the tour."),
+            ("Pay the painter 400.", "Pay the painter 450."),
+            ("Le sessioni durano 18 minuti.", "Per le sessioni facciamo invece 31 minuti."),
             ("The queue holds 37.", "The queue holds 52."),
             ("We meet in room 12.", "We meet in room 14."),
             ("The meeting is in room 12.", "The meeting is in room 14."),
@@ -316,6 +318,7 @@ mod tests {
         check("The limit is 5.", "Should the limit be 8?");
         check("API responses must stay under 200 ms.", "The API connect retry delay is 350 ms.");
         check("Never email Alice.", "Never email Bob.");
+        check("Le sessioni durano 18 minuti.", "Le riunioni durano invece 31 minuti.");
         check("Add tests for the reader.", "Add tests for the writer.");
         check("The billing report is late.", "The shipping report is late.");
         check("Rule: never delete a branch.", "Rule: never rename a branch.");

@@ -21,6 +21,8 @@ pub(crate) struct Word {
     pub links: bool,
     /// It opens a noun phrase, or a statement as its pronoun.
     pub determines: bool,
+    /// It opens one of a thing that is told by no number: "the painter".
+    pub article: bool,
     /// A function word that may be the verb of a request.
     pub requests: bool,
     /// It ties a year to what is told by it.
@@ -113,6 +115,7 @@ impl Words {
             entries.for_each(|text| {
                 word(text, &mut |w| match role {
                     "determiners" => w.determines = true,
+                    "articles" => w.article = true,
                     "requests" => w.requests = true,
                     "belonging" => w.belongs = true,
                     _ => w.counts = true,

@@ -97,9 +97,10 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
         return quantity.then_some(Relation::Quantity(likeness));
     }
     let aligned = Alignment::of(old, new);
-    let entities = contrast || aligned.substituted(one_name) || other_names(old, new) || numbered_apart(old, new);
-    if entities && (contrast || !swaps) {
-        return None;
+    let apart = contrast || other_names(old, new) || numbered_apart(old, new);
+    if (apart || aligned.substituted(one_name)) && (contrast || !swaps) {
+        // Where something is taken back of what the earlier speaks of, the one word that differs is how it is said.
+        return (quantity && revised && !apart && spoken_of(old, new)).then_some(Relation::Quantity(likeness));
     }
     // Two codes or paths are two things unless something says otherwise, and so are several numbers at once.
     let kinds = |kind: Kind| outgoing.iter().any(|a| a.kind == kind) && new_values.iter().any(|b| b.kind == kind);
@@ -153,8 +154,6 @@ fn agreed(old: &Subject, new: &Subject) -> bool {
     if !new.marks.consent || old.marks.consent {
         return false;
     }
-    let word = |token: &Token| if let Token::Word(key) = token { Some(*key) } else { None };
-    let spoken_of = old.tokens.iter().find_map(word).is_some_and(|key| new.has_word(key));
     let near = BESIDE[usize::from(new.unspaced)];
     let beside = new.tokens.iter().position(|token| matches!(token, Token::Value(_))).is_some_and(|at| {
         let before = new.tokens[..at].iter().rev().filter_map(word).take(near);
@@ -162,7 +161,16 @@ fn agreed(old: &Subject, new: &Subject) -> bool {
     });
     let consent = words().look_up("approval").concept.map(concept_key);
     let other = |a: &Subject, b: &Subject| a.words.iter().any(|key| is_concept(*key) && !b.has_word(*key) && Some(*key) != consent);
-    spoken_of && beside && !other(old, new) && !other(new, old)
+    spoken_of(old, new) && beside && !other(old, new) && !other(new, old)
+}
+
+/// Whether the later names what the earlier speaks of in the first place.
+fn spoken_of(old: &Subject, new: &Subject) -> bool {
+    old.tokens.iter().find_map(word).is_some_and(|key| new.has_word(key))
+}
+
+fn word(token: &Token) -> Option<Key> {
+    if let Token::Word(key) = token { Some(*key) } else { None }
 }
 
 /// Whether a negation stands in every clause that names one of the values: "do not raise it to 10".
