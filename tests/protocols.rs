@@ -44,6 +44,24 @@ async fn agents_may_speak_http2_without_tls() {
     }
 }
 
+/// Which protocol it is must not depend on how its bytes arrive.
+#[tokio::test(flavor = "multi_thread")]
+async fn http1_may_begin_with_as_few_bytes_as_it_likes() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy(&upstream).await;
+    let asked = post(CHAT, HELLO);
+    for length in [1, 2, 3, 4, 12] {
+        let stream = TcpStream::connect(proxy.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let mut agent = Agent::over(stream);
+        agent.send(&asked[..length]).await;
+        // Another one is answered meanwhile, so the first bytes have most likely been seen alone.
+        assert_eq!(ask(proxy.address, &asked).await.status(), 200);
+        agent.send(&asked[length..]).await;
+        assert_eq!(agent.answer().await.status(), 200, "{length}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn cookies_that_http2_brings_in_crumbs_go_on_in_one_line() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;

@@ -2,18 +2,17 @@
 
 use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
     task::JoinHandle,
 };
+use tokio_util::task::TaskTracker;
 
 use super::{
     admin::Admin,
     decide::Decide,
     live::Live,
-    lock,
     metrics::{Metrics, OVERDUE},
     reload::{Reload, Source},
     server::Server,
@@ -118,7 +117,8 @@ impl Running {
         drop(self.accepting.await);
         let tunnels = self.live.load().proxy.tunnels.clone();
         tunnels.close();
-        let mut connections = pin!(self.draining.finished());
+        self.draining.connections.close();
+        let mut connections = pin!(self.draining.connections.wait());
         let all = async {
             connections.as_mut().await;
             tunnels.wait().await;
@@ -242,12 +242,13 @@ enum Stage {
 /// Whether the end has begun, and which connections it waits for.
 pub struct Draining {
     stage: watch::Sender<Stage>,
-    connections: std::sync::Mutex<Option<GracefulShutdown>>,
+    /// Of agents. Once nothing is accepted, each finishes what it is doing.
+    pub connections: TaskTracker,
 }
 
 impl Default for Draining {
     fn default() -> Self {
-        Draining { stage: watch::Sender::new(Stage::Running), connections: std::sync::Mutex::new(Some(GracefulShutdown::new())) }
+        Draining { stage: watch::Sender::new(Stage::Running), connections: TaskTracker::new() }
     }
 }
 
@@ -271,9 +272,8 @@ impl Draining {
     }
 
     /// Returns when nothing more is to be accepted.
-    pub async fn stopped(&self) {
-        let mut stage = self.stage.subscribe();
-        drop(stage.wait_for(|stage| *stage >= Stage::Stopped).await);
+    pub fn stopped(&self) -> impl Future<Output = ()> + use<> {
+        self.reaches(Stage::Stopped)
     }
 
     fn cut(&self) {
@@ -282,21 +282,11 @@ impl Draining {
 
     /// Returns when what still runs is cut.
     pub fn cutting(&self) -> impl Future<Output = ()> + use<> {
+        self.reaches(Stage::Cut)
+    }
+
+    fn reaches(&self, wanted: Stage) -> impl Future<Output = ()> + use<> {
         let mut stage = self.stage.subscribe();
-        async move { drop(stage.wait_for(|stage| *stage == Stage::Cut).await) }
-    }
-
-    /// Makes the end wait for a connection. One that was accepted in the very last moment is not waited for.
-    pub fn watcher(&self) -> Watcher {
-        let connections = lock(&self.connections);
-        connections.as_ref().map_or_else(|| GracefulShutdown::new().watcher(), GracefulShutdown::watcher)
-    }
-
-    /// Lets every watched connection finish what it is doing, and waits for them.
-    async fn finished(&self) {
-        let connections = lock(&self.connections).take();
-        if let Some(connections) = connections {
-            connections.shutdown().await;
-        }
+        async move { drop(stage.wait_for(|stage| *stage >= wanted).await) }
     }
 }

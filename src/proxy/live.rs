@@ -3,10 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
-use hyper_util::{
-    rt::{TokioExecutor, TokioTimer},
-    server::conn::auto,
-};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio_rustls::TlsAcceptor;
 
 use super::{Proxy, decide::Decide, headers::MOST_LINES, log, patience::Limits, tls};
@@ -17,7 +15,8 @@ pub struct Serving {
     pub config: Config,
     pub proxy: Arc<Proxy>,
     pub tls: Option<TlsAcceptor>,
-    pub connections: auto::Builder<TokioExecutor>,
+    pub http1: http1::Builder,
+    pub http2: http2::Builder<TokioExecutor>,
 }
 
 /// The configuration in force.
@@ -54,7 +53,8 @@ impl Serving {
     fn new(config: &Config, proxy: Proxy) -> Result<Serving, Problem> {
         Ok(Serving {
             tls: tls::server(&config.tls)?.map(TlsAcceptor::from),
-            connections: connections(config),
+            http1: http1(config),
+            http2: http2(config),
             proxy: Arc::new(proxy),
             config: config.clone(),
         })
@@ -88,24 +88,25 @@ fn fixed(now: &Config, next: &Config) -> Result<(), Problem> {
     Ok(())
 }
 
-fn connections(config: &Config) -> auto::Builder<TokioExecutor> {
-    let keep_alive = Duration::from_secs_f64(config.keep_alive.max(1.0));
-    let header_bytes = config.admission.header_bytes;
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn http1(config: &Config) -> http1::Builder {
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
         // Counts from the end of the last answer, so it is the keep-alive; see `patience` for how long a head may take.
-        .header_read_timeout(keep_alive)
-        .max_buf_size(header_bytes)
+        .header_read_timeout(Duration::from_secs_f64(config.keep_alive.max(1.0)))
+        .max_buf_size(config.admission.header_bytes)
         .max_headers(MOST_LINES)
         .preserve_header_case(true)
         .auto_date_header(false);
     builder
-        .http2()
+}
+
+fn http2(config: &Config) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
         .timer(TokioTimer::new())
         .auto_date_header(false)
-        .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(config.admission.header_bytes).unwrap_or(u32::MAX))
         .keep_alive_interval(Some(Duration::from_secs(30)))
         .keep_alive_timeout(Duration::from_secs(20))
         // Windows large enough that a request of megabytes is not held up by round trips.

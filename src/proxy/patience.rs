@@ -103,24 +103,32 @@ pub struct Limits {
     pub silence: Duration,
 }
 
-/// Runs a connection for as long as its heads come in time. Whether one did not.
-pub struct Patient<C> {
+/// Runs a connection for as long as its heads come in time, or until it has finished what it was doing when it was told to. Whether a head did not come.
+pub struct Patient<C, S> {
     connection: Pin<Box<C>>,
+    finish: fn(Pin<&mut C>),
+    /// Until it is told to finish.
+    told: Option<Pin<Box<S>>>,
     head: Head,
     limits: Limits,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-impl<C> Patient<C> {
-    pub fn new(connection: C, head: Head, limits: Limits) -> Self {
-        Patient { connection: Box::pin(connection), head, limits, sleep: None }
+impl<C, S> Patient<C, S> {
+    /// `finish` lets a connection take no more requests, once `told` is over.
+    pub fn new(connection: C, finish: fn(Pin<&mut C>), told: S, head: Head, limits: Limits) -> Self {
+        Patient { connection: Box::pin(connection), finish, told: Some(Box::pin(told)), head, limits, sleep: None }
     }
 }
 
-impl<C: Future> Future for Patient<C> {
+impl<C: Future, S: Future<Output = ()>> Future for Patient<C, S> {
     type Output = Option<C::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.told.as_mut().is_some_and(|told| told.as_mut().poll(cx).is_ready()) {
+            self.told = None;
+            (self.finish)(self.connection.as_mut());
+        }
         let polled = self.connection.as_mut().poll(cx);
         self.head.settle();
         if let Poll::Ready(end) = polled {

@@ -32,7 +32,8 @@ use hyper::body::Incoming;
 pub struct Reply {
     pub proxy: Arc<Proxy>,
     pub call: Arc<Call>,
-    pub line: Line,
+    /// In one place for as long as an exchange lasts, which moves on from one future to the next.
+    pub line: Box<Line>,
     down: Down,
     /// What the agent is still sending of a body that is not wanted.
     pub unread: Option<Incoming>,
@@ -43,7 +44,15 @@ pub struct Reply {
 
 impl Reply {
     pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, down: Down, started: Instant) -> Reply {
-        Reply { line: Line::new(&call, started, proxy.metrics.clone()), proxy, call, down, unread: None, place: None, asking: None }
+        Reply {
+            line: Box::new(Line::new(&call, started, proxy.metrics.clone())),
+            proxy,
+            call,
+            down,
+            unread: None,
+            place: None,
+            asking: None,
+        }
     }
 
     /// Makes room for a body of so many bytes. Room for one that is too large is not made; that is told in its own words.

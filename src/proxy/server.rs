@@ -3,13 +3,17 @@
 use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use http::Version;
-use hyper::service::service_fn;
-use hyper_util::{rt::TokioIo, server::graceful::Watcher};
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
 };
 
 use super::{
@@ -62,14 +66,11 @@ impl Server {
                 () = &mut stop => return,
             };
             match accepted {
-                Ok((stream, place)) => drop(tokio::spawn(connection(
-                    self.live.clone(),
-                    self.metrics.clone(),
-                    stream,
-                    place,
-                    draining.watcher(),
-                    draining.cutting(),
-                ))),
+                Ok((stream, place)) => {
+                    let (stopped, cutting) = (draining.stopped(), draining.cutting());
+                    let connection = connection(self.live.clone(), self.metrics.clone(), stream, place, stopped, cutting);
+                    drop(draining.connections.spawn(connection));
+                }
                 Err(error) => {
                     // Out of file descriptors, most likely; it gets better when a connection ends.
                     self.metrics.accept_errors.of(&[]).inc();
@@ -100,19 +101,36 @@ async fn connection(
     metrics: Arc<Metrics>,
     stream: TcpStream,
     place: OwnedSemaphorePermit,
-    watcher: Watcher,
+    stopped: impl Future<Output = ()> + Send + 'static,
     cutting: impl Future<Output = ()>,
 ) {
     let _open = Open::new(&metrics);
     let _ = stream.set_nodelay(true);
     let keep_alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60)).with_interval(Duration::from_secs(15));
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
-    let tls = live.load().tls.clone();
+    let (tls, patience) = {
+        let serving = live.load();
+        (serving.tls.clone(), serving.patience())
+    };
     let served = async {
         match tls {
-            None => serve(live, stream, watcher).await,
-            Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                Ok(Ok(stream)) => serve(live, stream, watcher).await,
+            None => {
+                let mut stopped = Box::pin(stopped);
+                let protocol = tokio::select! {
+                    biased;
+                    begun = timeout(patience.silence, Protocol::begun(&stream)) => begun.ok(),
+                    () = &mut stopped => None,
+                };
+                if let Some(protocol) = protocol {
+                    serve(live, stream, protocol, stopped).await;
+                }
+            }
+            Some(tls) => match timeout(HANDSHAKE, tls.accept(stream)).await {
+                // Larger by far than what carries a connection without TLS.
+                Ok(Ok(stream)) => {
+                    let protocol = Protocol::agreed(stream.get_ref().1.alpn_protocol());
+                    Box::pin(serve(live, stream, protocol, stopped)).await;
+                }
                 Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
                 Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
             },
@@ -142,7 +160,37 @@ impl Drop for Open {
     }
 }
 
-async fn serve(live: Arc<Live>, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, watcher: Watcher) {
+#[derive(Clone, Copy)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+impl Protocol {
+    /// By what an agent says first, which stays to be read.
+    async fn begun(stream: &TcpStream) -> Protocol {
+        // The beginning of HTTP/2's preface, which comes in one piece, and of no method of HTTP/1.
+        const PREFACE: &[u8] = b"PRI ";
+        let mut start = [0; PREFACE.len()];
+        match stream.peek(&mut start).await {
+            Ok(_) if start == PREFACE => Protocol::Http2,
+            // What went wrong goes wrong again when it is read.
+            _ => Protocol::Http1,
+        }
+    }
+
+    /// By what was agreed on with TLS.
+    fn agreed(alpn: Option<&[u8]>) -> Protocol {
+        if alpn == Some(b"h2") { Protocol::Http2 } else { Protocol::Http1 }
+    }
+}
+
+async fn serve(
+    live: Arc<Live>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    protocol: Protocol,
+    stopped: impl Future<Output = ()>,
+) {
     let serving = live.load_full();
     let head = Head::default();
     let coming = head.clone();
@@ -154,8 +202,21 @@ async fn serve(live: Arc<Live>, stream: impl AsyncRead + AsyncWrite + Unpin + Se
         async move { answer.await.map(|answer| answer.map(|body| Ending::new(body, one))) }
     });
     let stream = TokioIo::new(Watched::new(stream, head.clone()));
-    let connection = serving.connections.serve_connection_with_upgrades(stream, service).into_owned();
-    match Repoll::new(Patient::new(watcher.watch(connection), head, serving.patience())).await {
+    let patience = serving.patience();
+    match protocol {
+        Protocol::Http1 => {
+            let connection = serving.http1.serve_connection(stream, service).with_upgrades();
+            run(Patient::new(connection, http1::UpgradeableConnection::graceful_shutdown, stopped, head, patience)).await;
+        }
+        Protocol::Http2 => {
+            let connection = serving.http2.serve_connection(stream, service);
+            run(Patient::new(connection, http2::Connection::graceful_shutdown, stopped, head, patience)).await;
+        }
+    }
+}
+
+async fn run(connection: impl Future<Output = Option<hyper::Result<()>>>) {
+    match Repoll::new(connection).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(cause = %error, "a connection of an agent ended"),
         None => tracing::debug!("an agent did not ask in time"),

@@ -15,11 +15,11 @@ pub struct Settlement {
     proxy: Arc<Proxy>,
     call: Arc<Call>,
     tap: Option<Tap>,
-    line: Option<Line>,
+    line: Option<Box<Line>>,
 }
 
 impl Settlement {
-    pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, tap: Option<Tap>, line: Line) -> Self {
+    pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, tap: Option<Tap>, line: Box<Line>) -> Self {
         proxy.metrics.unsettled.fetch_add(1, Ordering::Relaxed);
         Settlement { proxy, call, tap, line: Some(line) }
     }

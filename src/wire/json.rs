@@ -4,13 +4,16 @@
 //! before anything is edited the whole body is checked by a strict reader ([`is_strict`]).
 
 use crate::conversation::Span;
+use smallvec::SmallVec;
 
 pub use crate::escape::unescape;
 
-/// The members of the object at `at` (which must be its `{`): key (contents, quotes not included) and value, and where the object ends.
-/// `None` when this is no well-formed object.
-pub fn members(text: &str, at: usize) -> Option<(Vec<(Span, Span)>, usize)> {
-    let mut out = Vec::with_capacity(8);
+/// The members of an object: key (contents, quotes not included) and value.
+pub type Members = SmallVec<[(Span, Span); 8]>;
+
+/// The members of the object at `at` (which must be its `{`), and where the object ends. `None` when this is no well-formed object.
+pub fn members(text: &str, at: usize) -> Option<(Members, usize)> {
+    let mut out = Members::new();
     let end = each_member(text, at, |key, value| out.push((key, value)))?;
     Some((out, end))
 }
@@ -83,13 +86,31 @@ pub fn string(bytes: &[u8], at: usize) -> Option<usize> {
     let start = expect(bytes, at, b'"')?;
     let mut at = start;
     loop {
-        at += memchr::memchr(b'"', bytes.get(at..)?)?;
-        let backslashes = bytes[start..at].iter().rev().take_while(|byte| **byte == b'\\').count();
-        at += 1;
-        if backslashes % 2 == 0 {
-            return Some(at);
+        at = quote_from(bytes, at)?;
+        if bytes[at - 1] != b'\\' || bytes[start..at].iter().rev().take_while(|byte| **byte == b'\\').count().is_multiple_of(2) {
+            return Some(at + 1);
         }
+        at += 1;
     }
+}
+
+/// The first quote at or after `at`. Most strings are keys and words: a search that goes over long ones fast takes longer to begin than these take to
+/// end.
+fn quote_from(bytes: &[u8], mut at: usize) -> Option<usize> {
+    const WORD: usize = size_of::<u64>();
+    const SHORT: usize = 4;
+    const ONES: u64 = u64::MAX / 0xff;
+    for _ in 0..SHORT {
+        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<WORD>()) else { break };
+        // A byte is a quote where nothing is left of it; only above such a one can a borrow make another look like it.
+        let differs = u64::from_le_bytes(*word) ^ (ONES * u64::from(b'"'));
+        let none_left = differs.wrapping_sub(ONES) & !differs & (ONES << 7);
+        if none_left != 0 {
+            return Some(at + none_left.trailing_zeros() as usize / 8);
+        }
+        at += WORD;
+    }
+    Some(at + memchr::memchr(b'"', bytes.get(at..)?)?)
 }
 
 /// Where the value that starts at `at` ends. Iterative, so that depth costs nothing but a bit a level.

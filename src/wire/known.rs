@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use twox_hash::XxHash3_128;
 
 /// Shorter bodies are read faster than they are looked up.
-pub const WORTH: usize = 16 << 10;
+pub const WORTH: usize = 1 << 10;
 /// So many messages tell one conversation from another.
 pub const TELLING: usize = 2;
 
@@ -42,6 +42,8 @@ pub struct Reading {
     /// Where the list starts, without which no place is what it was.
     pub list: usize,
     pub elements: Vec<Element>,
+    /// A hash of all of them and what lies between them, so that one look tells whether they are all there.
+    pub whole: u128,
     pub conversation: Conversation,
     pub prefixes: Vec<Fingerprint>,
 }
@@ -88,6 +90,27 @@ impl Known {
     pub fn hash(&self, bytes: &[u8]) -> u128 {
         XxHash3_128::oneshot_with_seed(self.seed, bytes)
     }
+
+    /// Goes over elements one after the other.
+    pub fn sum(&self) -> Sum {
+        Sum { hasher: XxHash3_128::with_seed(self.seed), upto: None }
+    }
+}
+
+/// A hash of the bytes from the first element up to some other.
+pub struct Sum {
+    hasher: XxHash3_128,
+    upto: Option<usize>,
+}
+
+impl Sum {
+    /// That of all bytes up to the end of the last of `elements`, which begin with those that it went over before.
+    pub fn over(&mut self, body: &[u8], elements: &[Element]) -> Option<u128> {
+        let (first, last) = (elements.first()?.span.range(), elements.last()?.span.range());
+        self.hasher.write(body.get(self.upto.unwrap_or(first.start)..last.end)?);
+        self.upto = Some(last.end);
+        Some(self.hasher.finish_128())
+    }
 }
 
 impl Shelf {
@@ -104,8 +127,16 @@ impl Shelf {
 }
 
 impl Reading {
-    /// How many of these elements lie in a body at the places where they lay, one after the other.
-    pub fn repeated(&self, known: &Known, body: &[u8]) -> usize {
+    /// How many of these elements lie in a body at the places where they lay, one after the other, and a sum that went over them.
+    pub fn repeated(&self, known: &Known, body: &[u8]) -> (usize, Sum) {
+        let mut sum = known.sum();
+        if sum.over(body, &self.elements) == Some(self.whole) {
+            return (self.elements.len(), sum);
+        }
+        (self.repeated_singly(known, body), known.sum())
+    }
+
+    fn repeated_singly(&self, known: &Known, body: &[u8]) -> usize {
         let mut end = None;
         let is_here = |element: &&Element| {
             let follows = end.is_none_or(|end| comma(body, end) == Some(element.span.start as usize));

@@ -1,11 +1,9 @@
 //! What the three formats share in reading: gathering messages, blocks and parts, and what a message says beneath its spelling.
 
+pub use super::json::Members;
 use super::{Apart, json, known::Reading, tape::Tape};
 use crate::conversation::{Block, Conversation, Fingerprint, Hasher, Kind, Media, MediaKind, Message, Part, PartKind, Role, Span};
 use std::collections::HashSet;
-
-/// The members of an object: key and value places.
-pub type Members = Vec<(Span, Span)>;
 
 /// Fills a [`Conversation`] from the elements of a list.
 pub struct Reader<'a> {
@@ -24,6 +22,10 @@ pub struct Reader<'a> {
     hasher: Hasher,
 }
 
+/// Room for messages is made before they are read: so many bytes of a body for each, and room for so many at most.
+const BYTES_A_MESSAGE: usize = 128;
+const MOST_EXPECTED: usize = 64;
+
 /// A message before its blocks are closed off.
 pub struct Draft {
     pub span: Span,
@@ -35,9 +37,14 @@ pub struct Draft {
 
 impl<'a> Reader<'a> {
     pub fn new(text: &'a str, fingerprints: bool) -> Self {
+        let some = (text.len() / BYTES_A_MESSAGE).min(MOST_EXPECTED);
         Self {
             text,
-            conversation: Conversation::default(),
+            conversation: Conversation {
+                messages: Vec::with_capacity(some),
+                blocks: Vec::with_capacity(some),
+                parts: Vec::with_capacity(some / 2),
+            },
             ambiguous: false,
             apart: None,
             prefixes: if fingerprints { vec![Fingerprint::default()] } else { Vec::new() },
@@ -157,7 +164,7 @@ impl<'a> Reader<'a> {
 pub fn is_ambiguous(text: &str, members: &[(Span, Span)]) -> bool {
     const FEW: usize = 16;
     let mut names = members.iter().map(|(key, _)| key.of(text));
-    if members.iter().any(|(key, _)| key.of(text).contains('\\')) {
+    if members.iter().any(|(key, _)| key.of(text).bytes().any(|byte| byte == b'\\')) {
         return true;
     }
     if members.len() <= FEW {

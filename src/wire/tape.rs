@@ -1,7 +1,6 @@
 //! A JSON value as a list of the values in it, in the order in which they begin: every byte is looked at once, then places are looked up.
 
-use super::json;
-use super::reader::Members;
+use super::json::{self, Members};
 use crate::conversation::Span;
 
 /// One value after another is read into the same tape, so that little is allocated.
@@ -94,7 +93,7 @@ impl Tape {
     /// The members of the object that lies at `span`: key (contents, quotes not included) and value.
     pub fn members(&self, span: Span) -> Option<Members> {
         let mut children = self.children(span)?;
-        let mut members = Members::with_capacity(8);
+        let mut members = Members::new();
         while let (Some(key), Some(value)) = (children.next(), children.next()) {
             members.push((key, value));
         }
