@@ -29,7 +29,7 @@ use measured::Measured;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Changes with every release whose edits may differ, so that no replica mixes two kinds of bytes.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// Cause of a pass: nobody knows how much the model takes, so all there is to do is to react.
 pub const WINDOW_UNKNOWN: &str = "window_unknown";

@@ -23,6 +23,7 @@ mod identifiers;
 mod lists;
 mod material;
 mod names;
+mod naming;
 mod phrases;
 mod reading;
 mod records;

@@ -143,6 +143,37 @@ fn the_last_unresolved_error_stands_nearly_in_full_and_older_ones_as_records() {
 }
 
 #[test]
+fn an_exception_of_any_name_and_language_is_recorded_with_its_place() {
+    let output = "E   decimal.InvalidOperation: 汇率缺失 currency=VND rate_id=fx_20931\ntests/settle/test_fx.py:64: InvalidOperation\n1 failed, 20 passed";
+    let made = of(&[(call("bash"), "{\"command\":\"pytest tests/settle\"}"), (result("bash"), output)], &[], 500);
+    for part in ["汇率缺失", "fx_20931", "test_fx.py:64", "not resolved"] {
+        assert!(made.text.contains(part), "{part} is missing in\n{}", made.text);
+    }
+}
+
+#[test]
+fn a_value_that_was_agreed_to_is_the_only_one_carried() {
+    let made = of(
+        &[
+            (USER, "The canary gets 5% of traffic to begin with."),
+            (ASSISTANT, "I'll configure the canary with 5% of traffic."),
+            (USER, "Ops looked at the graphs and they're comfortable with 15% for the canary."),
+        ],
+        &[],
+        500,
+    );
+    assert!(!made.text.contains("5% of traffic") && made.text.contains("15% for the canary"), "{}", made.text);
+}
+
+#[test]
+fn what_is_asked_of_two_numbered_things_is_carried_for_both() {
+    let said = ["Answer question 4 in German.", "Answer question 9 in French.", "Review module 3.", "Review module 7."];
+    let covered: Vec<(Voice, &str)> = said.iter().map(|text| (USER, *text)).collect();
+    let made = of(&covered, &[], 500);
+    assert!(said.iter().all(|text| made.text.contains(text)), "{}", made.text);
+}
+
+#[test]
 fn files_carry_the_last_thing_done_and_commands_their_exit() {
     let made = of(
         &[

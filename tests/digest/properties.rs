@@ -106,11 +106,23 @@ proptest! {
         prop_assert!(made.tokens <= budget && made.tokens == count(&made.text));
         prop_assert_eq!(&made, &digest(&scope, budget, &count));
         prop_assert!(made.text.is_empty() || made.text.starts_with("[plimsoll"));
-        let source: String = plain(&covered.iter().filter(|(_, who, _)| matches!(who, Who::User)).map(|(.., text)| text.as_str()).collect::<Vec<_>>().join("\n"));
+        let said = |made: &[(usize, Who, String)], wanted: fn(&Who) -> bool| {
+            plain(&made.iter().filter(|(_, who, _)| wanted(who)).map(|(.., text)| text.as_str()).collect::<Vec<_>>().join("\n"))
+        };
+        let source = said(&covered, |who| matches!(who, Who::User));
+        let asked = said(&[covered.clone(), kept.clone()].concat(), |who| matches!(who, Who::Assistant));
         let user = made.text.split("\n## ").filter(|section| section.starts_with("User said") || section.starts_with("Open asks"));
         for line in user.flat_map(|section| section.lines().skip(1)) {
-            for piece in line.trim_start_matches("- ").split('…').flat_map(|part| part.split("[masked]")).flat_map(|part| part.split(" / ")) {
-                prop_assert!(source.contains(&plain(piece)), "{:?} is nowhere in {:?}", piece, source);
+            let line = line.trim_start_matches("- ");
+            // An answer stands behind the question that it answers, which is quoted.
+            let answers = line.starts_with('“');
+            let pieces = line.split('…').flat_map(|part| part.split("[masked]")).flat_map(|part| part.split(" / "));
+            let pieces = pieces.flat_map(|part| part.split(['“', '”'])).map(|piece| piece.trim_start_matches(" — "));
+            for piece in pieces {
+                // Where room is short, of a mask its brackets may be left.
+                let piece = piece.trim_matches(['[', ']']);
+                let quoted = piece == "masked" || (answers && asked.contains(&plain(piece)));
+                prop_assert!(quoted || source.contains(&plain(piece)), "{:?} is nowhere in {:?}", piece, source);
             }
         }
     }

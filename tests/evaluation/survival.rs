@@ -23,25 +23,23 @@ const POSTCARD: u64 = 300;
 
 /// Rules, limits, preferences and goals.
 const BINDING: [&str; 4] = ["safety rule", "limit", "preference", "goal state"];
-/// What a checklist keeps at 10 % is two in five; twice that is the aim.
-const TIGHT: f64 = 0.8;
 /// A survival this far under that of the first round is a cliff.
 const CLIFF: f64 = 0.1;
 
-/// Where conversations come from, and what is asked of those: the least share of what binds at 20 and 30 %, and the most stale values in all rounds.
+/// Where conversations come from, and the least share of what binds and of all that is planted, by budget: the best that was reached. Of values that no
+/// longer hold none is carried, and both of what only resembles one another are held. A checklist keeps two in five at 10 %.
 struct Source {
     name: &'static str,
     conversations: Vec<Conversation>,
-    binding: f64,
-    stale: usize,
+    binding: [f64; BUDGETS.len()],
+    all: [f64; BUDGETS.len()],
 }
 
 pub fn run() -> Vec<String> {
     let sources = [
-        Source { name: "templates", conversations: templates::conversations(5..7), binding: 1.0, stale: 0 },
-        Source { name: "scenes", conversations: scenes::conversations(6..8), binding: 1.0, stale: 0 },
-        // One update shares a single common word with what it replaces, and is carried beside it, in order.
-        Source { name: "stories, held out", conversations: stories::conversations(4..5), binding: 1.0, stale: 2 },
+        Source { name: "templates", conversations: templates::conversations(5..7), binding: [1.0; 3], all: [0.99, 1.0, 1.0] },
+        Source { name: "scenes", conversations: scenes::conversations(6..8), binding: [0.99, 1.0, 1.0], all: [0.99, 1.0, 1.0] },
+        Source { name: "stories, held out", conversations: stories::conversations(4..5), binding: [1.0; 3], all: [1.0; 3] },
     ];
     sources.into_iter().flat_map(judge).collect()
 }
@@ -201,17 +199,17 @@ impl Scores {
     fn missed(&self, source: &Source) -> Vec<String> {
         let mut missed = Vec::new();
         for (column, percent) in BUDGETS.into_iter().enumerate() {
-            let least = if percent == 10 { TIGHT } else { source.binding };
-            let (bound, stale) = (self.bound(column), self.stale[column].kept);
-            if bound.all < 50 || bound.of_one() < least {
-                missed.push(format!("{}: {} of what binds at {percent} %", source.name, bound.percent()));
-            }
-            if self.notes[column].of_one() > percent as f64 / 100.0 {
-                missed.push(format!("{}: notes of {} at {percent} %", source.name, self.notes[column].percent()));
-            }
-            if stale > source.stale {
-                missed.push(format!("{}: {stale} stale values at {percent} %", source.name));
-            }
+            let mut check = |held: bool, what: String| {
+                if !held {
+                    missed.push(format!("{}: {what} at {percent} %", source.name));
+                }
+            };
+            let (bound, all, pairs) = (self.bound(column), self.kinds.sum(column), self.pairs[column]);
+            check(bound.all >= 50 && bound.of_one() >= source.binding[column], format!("{} of what binds", bound.percent()));
+            check(all.of_one() >= source.all[column], format!("{} of all that is planted", all.percent()));
+            check(pairs.kept == pairs.all, format!("{} of distinct pairs", pairs.percent()));
+            check(self.notes[column].of_one() <= percent as f64 / 100.0, format!("notes of {}", self.notes[column].percent()));
+            check(self.stale[column].kept == 0, format!("{} stale values", self.stale[column].kept));
         }
         missed
     }

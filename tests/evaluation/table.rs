@@ -47,6 +47,12 @@ impl<const COLUMNS: usize> Shares<COLUMNS> {
         self.0.entry(row.to_owned()).or_insert([Share::default(); COLUMNS])[column].add(kept);
     }
 
+    pub fn sum(&self, column: usize) -> Share {
+        let mut sum = Share::default();
+        self.0.values().for_each(|shares| sum.weigh(shares[column].kept, shares[column].all));
+        sum
+    }
+
     pub fn print(&self, title: &str, columns: &[&str]) {
         let rows: Vec<(String, Vec<String>)> =
             self.0.iter().map(|(name, shares)| (name.clone(), shares.iter().map(|share| share.percent()).collect())).collect();

@@ -9,7 +9,7 @@ use super::lists::by_language;
 use super::statements::{Speaker, Statement};
 use super::subjects::{Subject, is_concept};
 use super::values::{Kind, Value};
-use super::words::spaceless;
+use super::words::{spaceless, words};
 
 /// Content words of a sentence that says little but a value; pairs of characters in scripts without spaces.
 const WORDS: usize = 2;
@@ -64,12 +64,16 @@ fn corrected(statements: &[Statement], later: usize, found: &[(usize, usize)]) -
     let last = *before.iter().find(|at| user(at))?;
     let message = |at: usize| (statements[at].place, statements[at].note);
     let between: Vec<&Statement> = before.iter().take_while(|at| **at > last).map(|at| &statements[*at]).collect();
-    let named = |value: &Value| between.iter().any(|said| said.subject.has_value(value.norm));
+    // The fifth day of the week is no five.
+    let date = words().dimension("date");
+    let same = |value: &Value, other: &Value| value.norm == other.norm && (value.unit == date) == (other.unit == date);
+    let named = |value: &Value| between.iter().any(|said| said.subject.values.iter().any(|other| same(value, other)));
     let numbers = between.iter().flat_map(|said| &said.subject.values).any(|value| value.kind == Kind::Number);
     let asked = between.iter().any(|said| said.subject.question);
     let turns_down = refuses(&new.text) || new.subject.marks.retract;
 
-    if !turns_down && new.subject.words.len() > 1 {
+    // What forbids something more says nothing of what was said before.
+    if !turns_down && (new.subject.words.len() > 1 || new.subject.marks.negation) {
         return None;
     }
 
@@ -135,6 +139,8 @@ mod tests {
     #[test]
     fn an_answer_is_no_correction() {
         use Speaker::{Assistant, User};
+        check(&[(User, "Do not deploy on Friday."), (Assistant, "Part 5 is read."), (User, "Do not deploy on Monday.")], &[]);
+        check(&[(User, "Deploy on Friday."), (Assistant, "Part 5 is read."), (User, "Deploy on Monday.")], &[]);
         check(&[(User, "Give the worker 37 threads."), (Assistant, "How many retries?"), (User, "5.")], &[]);
         check(&[(User, "Give the worker 37 threads."), (Assistant, "37 threads. Which port?"), (User, "8081.")], &[]);
         check(&[(User, "Wait 30 seconds."), (Assistant, "30 seconds."), (User, "No, 45 MB.")], &[]);

@@ -1,12 +1,14 @@
 //! Error evidence in tool output: whether there is any, and which lines of it say what went wrong.
 
 mod line;
+mod raised;
 
 use std::collections::HashSet;
 
 use super::subjects::Key;
 pub(crate) use line::{Shape, floor, plain, shape_of_any};
 use line::{beside, candidates, cut, exception, foreign, located, news, settings, shape, signature};
+use raised::{ASSERTED, names, raised};
 
 /// Bytes looked at from the beginning and from the end of an output. Errors stand at the end of most, at the beginning of some.
 const HEAD: usize = 24 * 1024;
@@ -44,8 +46,7 @@ const QUOTED: usize = 24;
 pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
     let mut best: Option<(Shape, &str, usize)> = None;
     for window in windows(output) {
-        for (start, line) in suspects(window) {
-            let Some(found) = shape(line) else { continue };
+        for (found, start, line) in judged(window, failed) {
             // In a trace the exception stands last; of log lines the one that says most; elsewhere the first is the cause of the rest.
             let better = best.is_none_or(|(known, known_window, known_at)| {
                 let known_line = line_bounds(known_window, known_at).1;
@@ -74,6 +75,7 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
         return None;
     }
     let location = location(&around, main);
+    let beside = |line: &str| beside(line) && !names(line, main);
     let known = best.is_some();
     let mut chosen: Vec<&str> = Vec::new();
     for line in around {
@@ -81,7 +83,8 @@ pub(crate) fn excerpt(output: &str, failed: bool) -> Option<Excerpt<'_>> {
             || shape(line).is_some()
             || located(line)
             || settings(line)
-            || line.trim_start().starts_with(['^', '|', '=', '>']);
+            || line.trim_start().starts_with(['^', '|', '=', '>'])
+            || line.starts_with(ASSERTED);
         if (telling || failed) && !(known && beside(line)) && chosen.len() < QUOTED && !line.trim().is_empty() {
             chosen.push(line);
         }
@@ -99,10 +102,8 @@ pub(crate) fn telling(output: &str, most: usize) -> Vec<&str> {
     let mut errors: Vec<(Shape, bool, &str, usize)> = Vec::new();
     let mut signatures = HashSet::new();
     for window in windows(output) {
-        for (start, line) in suspects(window) {
-            if let Some(shape) = shape(line).filter(|shape| *shape > Shape::Summary)
-                && signatures.insert(signature(cut(line)))
-            {
+        for (shape, start, line) in judged(window, false) {
+            if shape > Shape::Summary && signatures.insert(signature(cut(line))) {
                 errors.push((shape, exception(line), window, start));
             }
         }
@@ -110,9 +111,10 @@ pub(crate) fn telling(output: &str, most: usize) -> Vec<&str> {
     errors.sort_by_key(|&(shape, exception, ..)| std::cmp::Reverse((shape, exception)));
     let mut lines: Vec<&str> = Vec::new();
     for (_, _, window, at) in errors.into_iter().take(most) {
-        lines.push(cut(line_bounds(window, at).1.trim_end()));
+        let main = cut(line_bounds(window, at).1.trim_end());
+        lines.push(main);
         let near = |line: &&str| line.as_ptr().addr().abs_diff(window.as_ptr().addr() + at);
-        let places = |line: &&str| located(line) && !beside(line) && line.as_ptr() != window[at..].as_ptr();
+        let places = |line: &&str| located(line) && (!beside(line) || names(line, main)) && line.as_ptr() != window[at..].as_ptr();
         let located = surroundings(window, at).into_iter().filter(places);
         lines.extend(located.min_by_key(|line| (foreign(line), near(line))));
     }
@@ -128,6 +130,19 @@ fn windows(output: &str) -> Vec<&str> {
     let head = floor(output, HEAD);
     let tail = floor(output, output.len() - TAIL);
     vec![&output[..head], &output[tail..]]
+}
+
+/// The lines of a window that say by their shape that something went wrong, with where they begin.
+fn judged(window: &str, failed: bool) -> Vec<(Shape, usize, &str)> {
+    let mut judged: Vec<(Shape, usize, &str)> =
+        suspects(window).filter_map(|(start, line)| shape(line).map(|shape| (shape, start, line))).collect();
+    if (failed || !judged.is_empty())
+        && let Some(start) = raised(window)
+        && !judged.iter().any(|(shape, at, _)| *at == start && *shape == Shape::Message)
+    {
+        judged.push((Shape::Message, start, line_bounds(window, start).1));
+    }
+    judged
 }
 
 /// The lines that hold a telling word, each once, with where they begin.
@@ -152,7 +167,7 @@ fn caused(window: &str, main_at: usize) -> Option<&str> {
 /// The place that is nearest to what went wrong, of one's own code where there is any.
 fn location<'t>(around: &[&'t str], main: &str) -> Option<&'t str> {
     let main_at = around.iter().position(|line| std::ptr::eq(line.as_ptr(), main.as_ptr())).unwrap_or(0);
-    let places = around.iter().enumerate().filter(|(_, line)| located(line) && !beside(line));
+    let places = around.iter().enumerate().filter(|(_, line)| located(line) && (!beside(line) || names(line, main)));
     places.min_by_key(|(at, line)| (foreign(line), at.abs_diff(main_at))).map(|(_, line)| *line)
 }
 

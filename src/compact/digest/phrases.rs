@@ -26,6 +26,8 @@ pub(crate) struct Marks {
     pub choice: bool,
     pub ask: bool,
     pub permission: bool,
+    /// Somebody agrees to something.
+    pub consent: bool,
     /// The sentence begins with a condition.
     pub condition: bool,
 }
@@ -41,10 +43,11 @@ pub(crate) enum Class {
     Choice,
     Ask,
     Permission,
+    Consent,
     Condition,
 }
 
-const LISTS: [(Class, &str); 10] = [
+const LISTS: [(Class, &str); 11] = [
     (Class::Binding, include_str!("words/binding.txt")),
     (Class::Negation, include_str!("words/negation.txt")),
     (Class::Change, include_str!("words/change.txt")),
@@ -54,6 +57,7 @@ const LISTS: [(Class, &str); 10] = [
     (Class::Choice, include_str!("words/choices.txt")),
     (Class::Ask, include_str!("words/ask.txt")),
     (Class::Permission, include_str!("words/permission.txt")),
+    (Class::Consent, include_str!("words/consent.txt")),
     (Class::Condition, include_str!("words/condition.txt")),
 ];
 
@@ -111,6 +115,7 @@ pub(crate) fn marks(text: &str, languages: Languages) -> Marks {
                 Class::Choice => marks.choice = true,
                 Class::Ask => marks.ask = true,
                 Class::Permission => marks.permission = true,
+                Class::Consent => marks.consent = true,
                 Class::Condition => marks.condition |= !text[..found.start()].contains(char::is_alphanumeric),
             }
         }

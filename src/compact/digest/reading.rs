@@ -1,6 +1,7 @@
 //! A sentence read token by token into its subject.
 
 use super::lists::Languages;
+use super::naming::{Naming, Noun};
 use super::phrases;
 use super::subjects::{Key, Subject, TOKENS, Token, concept_key, hash, is_concept, stem};
 use super::values::{Kind, Value, opens, token_end};
@@ -26,7 +27,7 @@ pub(crate) fn read(text: &str) -> Subject {
 const SEPARATED: usize = 4;
 
 #[derive(Default)]
-struct Reader {
+struct Reader<'t> {
     subject: Subject,
     languages: Languages,
     /// Every noun has a capital.
@@ -34,10 +35,11 @@ struct Reader {
     empty: bool,
     last_word: Key,
     waiting: Option<usize>,
+    naming: Naming<'t>,
 }
 
-impl Reader {
-    fn read(&mut self, text: &str) {
+impl<'t> Reader<'t> {
+    fn read(&mut self, text: &'t str) {
         let mut chars = text.char_indices().peekable();
         let mut first = true;
         while let Some(&(start, c)) = chars.peek() {
@@ -66,6 +68,11 @@ impl Reader {
                 if matches!(c, ':' | '：' | '—') && self.subject.head.is_none() && !self.subject.tokens.is_empty() {
                     self.subject.head = Some(self.subject.tokens.len());
                 }
+                if matches!(c, '%' | '€' | '£') {
+                    self.sign(c);
+                } else if !(c.is_whitespace() || matches!(c, '#' | '№' | '*' | '`')) {
+                    self.naming.pause(&mut self.subject.values);
+                }
                 // A new clause may begin with a capital that names nothing.
                 first |= matches!(c, ':' | '.' | '!' | '?' | '"' | '“' | '(' | '\n');
                 chars.next();
@@ -74,7 +81,7 @@ impl Reader {
     }
 
     /// A run of a script without spaces: its pairs of characters. A unit may stand at its head, after a number.
-    fn run(&mut self, run: &str) {
+    fn run(&mut self, run: &'t str) {
         let mut rest = run;
         if let Some(waiting) = self.waiting.take() {
             let ends = run.char_indices().skip(1).map(|(at, _)| at).chain([run.len()]);
@@ -87,6 +94,7 @@ impl Reader {
                 self.subject.values[waiting].after = hash(c.encode_utf8(&mut [0; 4]));
             }
         }
+        self.naming.run(run, &mut self.subject.values);
         let known = words();
         if !known.look_up(run).filler {
             self.empty = false;
@@ -125,6 +133,14 @@ impl Reader {
         }
     }
 
+    /// A unit that is a sign, apart from its number.
+    fn sign(&mut self, sign: char) {
+        if let Some(waiting) = self.waiting.take() {
+            self.subject.values[waiting].unit = words().look_up(sign.encode_utf8(&mut [0; 4])).unit;
+            self.naming.unit(&mut self.subject.values);
+        }
+    }
+
     fn word(&mut self, key: Key) {
         self.subject.tokens.push(Token::Word(key));
         self.subject.words.push(key);
@@ -146,6 +162,12 @@ impl Reader {
         if token.is_empty() {
             return;
         }
+        // "job 3's timeout".
+        let owner = token
+            .strip_suffix("'s")
+            .or(token.strip_suffix("’s"))
+            .filter(|owner| !owner.is_empty() && owner.bytes().all(|b| b.is_ascii_digit()));
+        let token = owner.unwrap_or(token);
         let lower = token.to_lowercase();
         let known = words().look_up(&lower);
         if let Some(mut value) = Value::read(token, &lower, known) {
@@ -161,11 +183,13 @@ impl Reader {
                 self.subject.words.push(value.norm);
             }
             self.subject.values.push(value);
+            self.naming.value(token, &mut self.subject.values);
             return;
         }
         if let (Some(waiting), Some(unit)) = (self.waiting, known.unit) {
             self.waiting = None;
             self.subject.values[waiting].unit = Some(unit);
+            self.naming.unit(&mut self.subject.values);
             self.subject.tokens.push(Token::Stop(hash(&lower)));
             return;
         }
@@ -174,7 +198,9 @@ impl Reader {
             && article.chars().count() <= 5
             && word.chars().count() >= 3
         {
-            self.subject.tokens.push(Token::Stop(hash(&article.to_lowercase())));
+            let article = article.to_lowercase();
+            self.subject.tokens.push(Token::Stop(hash(&article)));
+            self.naming.stop(words().look_up(&article), &mut self.subject.values);
             return self.token(word, false);
         }
         if !known.filler {
@@ -189,6 +215,7 @@ impl Reader {
         let acronym = (2..=5).contains(&token.len()) && token.chars().all(char::is_uppercase);
         if known.is_stop(self.languages) && !(single && capital && (!first || self.subject.unspaced)) && !acronym {
             self.subject.tokens.push(Token::Stop(hash(&lower)));
+            self.naming.stop(known, &mut self.subject.values);
             // Beside "B is late", what "A is late" begins with is a name.
             if single && capital {
                 self.subject.capitals.push(hash(&lower));
@@ -203,6 +230,22 @@ impl Reader {
         // Among characters of a script without spaces, a word in letters is somebody's name for something.
         let foreign = self.subject.unspaced && !is_concept(key);
         let named = capital && !first && !self.nouns;
+        if known.determines {
+            self.naming.stop(known, &mut self.subject.values);
+        } else {
+            let several = lower.ends_with(['s', 'x']) && !lower.ends_with("ss");
+            let unnamed = !coined && !acronym && !named;
+            // What has no function word is likely to be English where it may be.
+            let bare = words().numbers_bare(self.languages) || (self.languages == Languages::MAX && token.is_ascii());
+            let noun = Noun {
+                attribute: known.attribute,
+                bare: bare && unnamed && (self.nouns || !several),
+                strict: bare && !self.nouns,
+                articled: words().numbers_with_article(self.languages) && unnamed && !several,
+                counted: if self.nouns { capital } else { several },
+            };
+            self.naming.word(noun, &mut self.subject.values);
+        }
         if label || coined || acronym || named || foreign || token.chars().any(|c| c.is_ascii_digit()) {
             self.subject.names.push(key);
             self.name(key);
@@ -248,6 +291,7 @@ impl Reader {
         if let (Some(last), Some(value)) = (last_content, subject.values.last_mut()) {
             value.last = subject.tokens[last] == Token::Value(value.norm);
         }
+        self.naming.finish(&mut subject);
         subject.question = text.trim_end_matches(['"', '\'', ')', '”', '*', ' ']).ends_with(['?', '？', '؟']) || asks_in_words(lower);
         subject.filler = self.empty || words().look_up(lower.trim_matches(|c: char| !c.is_alphanumeric())).filler;
         subject

@@ -171,6 +171,128 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_says_which_one_tells_two_things_apart() {
+        let mut wrong = Vec::new();
+        for (one, other) in [
+            ("Answer question 4 in German.", "Answer question 9 in French."),
+            ("Leave line 40 as it is.", "Leave line 77 as it is."),
+            ("Keep the table of chapter 3 as it is.", "Keep the table of chapter 5 as it is."),
+            ("Set the timeout of job 3 at 30 seconds.", "Set the timeout of job 5 at 60 seconds."),
+            ("Set the timeout of job 3 to 30.", "Set the timeout of job 5 to 60."),
+            ("Set job 3's timeout to 30 seconds.", "Set job 5's timeout to 30 seconds."),
+            ("Sign the report of 2024.", "Sign the report of 2025."),
+            ("Sign the 2024 report.", "Sign the 2025 report."),
+            ("Review module 3.", "Review module 7."),
+            ("Review module 3.", "Now review module 7."),
+            ("Leave question 4 blank.", "Leave question 9 blank."),
+            ("Keep line 40 unchanged.", "Keep line 77 unchanged."),
+            ("Beantworte Frage 4 auf Deutsch.", "Beantworte Frage 9 auf Französisch."),
+            ("Lass Zeile 40 unverändert.", "Lass Zeile 77 unverändert."),
+            ("Setze das Zeitlimit von Auftrag 3 auf 30 Sekunden.", "Setze das Zeitlimit von Auftrag 5 auf 60 Sekunden."),
+            ("Prüfe Modul 3.", "Prüfe Modul 7."),
+            ("Unterschreib den Bericht von 2024.", "Unterschreib den Bericht von 2025."),
+            ("Réponds à la question 4 en allemand.", "Réponds à la question 9 en anglais."),
+            ("Laisse la ligne 40 telle quelle.", "Laisse la ligne 77 telle quelle."),
+            ("Signe le rapport de 2024.", "Signe le rapport de 2025."),
+            ("Relis le module 3.", "Relis le module 7."),
+            ("Responde la pregunta 4 en alemán.", "Responde la pregunta 9 en inglés."),
+            ("Deja la línea 40 como está.", "Deja la línea 77 como está."),
+            ("Firma el informe de 2024.", "Firma el informe de 2025."),
+            ("Revisa el módulo 3.", "Revisa el módulo 7."),
+            ("用德语回答第4题。", "用法语回答第9题。"),
+            ("问题4用德语回答。", "问题9用法语回答。"),
+            ("第40行保持原样。", "第77行保持原样。"),
+            ("任务3的超时设为30秒。", "任务5的超时设为60秒。"),
+            ("审查模块3。", "审查模块7。"),
+            ("签署2024年的报告。", "签署2025年的报告。"),
+            ("質問4にはドイツ語で答えて。", "質問9にはフランス語で答えて。"),
+            ("40行目はそのままにして。", "77行目はそのままにして。"),
+            ("ジョブ3のタイムアウトを30秒にして。", "ジョブ5のタイムアウトを60秒にして。"),
+            ("モジュール3をレビューして。", "モジュール7をレビューして。"),
+            ("2024年の報告書に署名して。", "2025年の報告書に署名して。"),
+            ("Ответь на вопрос 4 по-немецки.", "Ответь на вопрос 9 по-французски."),
+            ("Оставь строку 40 как есть.", "Оставь строку 77 как есть."),
+            ("Проверь модуль 3.", "Проверь модуль 7."),
+            ("Подпиши отчёт за 2024 год.", "Подпиши отчёт за 2025 год."),
+        ] {
+            if fates(&[one, other]) != [None, None] {
+                wrong.push(format!("{one} | {other}"))
+            }
+        }
+        assert!(wrong.is_empty(), "not kept apart: {wrong:#?}");
+    }
+
+    #[test]
+    fn a_number_that_says_how_much_takes_the_place_of_another() {
+        let mut wrong = Vec::new();
+        for (old, new) in [
+            ("Set the timeout at 30 seconds.", "Set the timeout at 60 seconds."),
+            ("Set the timeout of job 3 at 30 seconds.", "Set the timeout of job 3 at 60 seconds."),
+            ("The port is 8080.", "The port is 9090."),
+            ("Listen on port 8080.", "Listen on port 9090."),
+            ("Use version 3 of the API.", "Use version 4 of the API."),
+            ("Give the export worker 37 threads.", "Give the export worker 45 threads."),
+            ("Give every archer 85 gold.", "Give every archer 39 gold."),
+            ("Reserve 34 front seats for the tour.", "Reserve 47 front seats for the tour."),
+            ("Please reserve 34 seats for the tour.", "Please reserve 47 seats for the tour."),
+            ("Pay the painter 400.", "Pay the painter 450."),
+            ("Le sessioni durano 18 minuti.", "Per le sessioni facciamo invece 31 minuti."),
+            ("The queue holds 37.", "The queue holds 52."),
+            ("We meet in room 12.", "We meet in room 14."),
+            ("The meeting is in room 12.", "The meeting is in room 14."),
+            ("Retry the payment call 3 times.", "Retry the payment call 5 times."),
+            ("Brightness of the lamp: 40.", "Brightness of the lamp: 60."),
+            ("Review module 3 first.", "Review module 7 first instead of module 3."),
+            ("Stell das Zeitlimit auf 30 Sekunden.", "Stell das Zeitlimit auf 60 Sekunden."),
+            ("Gib dem Rührer 52 Umdrehungen.", "Gib dem Rührer 18 Umdrehungen."),
+            ("Wiederhole den Aufruf der Kasse 3 Mal.", "Wiederhole den Aufruf der Kasse 5 Mal."),
+            ("Donne 78 threads au worker.", "Donne 87 threads au worker."),
+            ("Écoute sur le port 8080.", "Écoute sur le port 9090."),
+            ("Dale 31 hilos al exportador.", "Dale 86 hilos al exportador."),
+            ("给导出进程69个线程。", "给导出进程46个线程。"),
+            ("超时设为30秒。", "超时设为60秒。"),
+            ("使用端口8080。", "使用端口9090。"),
+            ("エクスポートに69スレッド割り当てて。", "エクスポートに46スレッド割り当てて。"),
+            ("ポート8080で待ち受けて。", "ポート9090で待ち受けて。"),
+            ("Дай экспортёру 31 потоков.", "Дай экспортёру 86 потоков."),
+            ("Слушай порт 8080.", "Слушай порт 9090."),
+            ("교반기를 38rpm으로 맞춰.", "교반기를 43rpm으로 맞춰."),
+        ] {
+            if fates(&[old, new]) != [Some(1), None] {
+                wrong.push(format!("{old} -> {new}"))
+            }
+        }
+        assert!(wrong.is_empty(), "not replaced: {wrong:#?}");
+    }
+
+    #[test]
+    fn a_value_that_somebody_agrees_to_replaces_the_one_of_the_same_thing() {
+        let mut wrong = Vec::new();
+        let mut check = |old: &str, new: &str, fate: Option<usize>| {
+            if fates(&[old, new]) != [fate, None] {
+                wrong.push(format!("{old} | {new}"))
+            }
+        };
+        for (old, new) in [
+            ("The canary gets 5% of traffic to begin with.", "Ops looked at the graphs and they're comfortable with 15% for the canary."),
+            ("Der Testlauf bekommt 5 % der Anfragen.", "Der Betrieb ist einverstanden mit 15 % für den Testlauf."),
+            ("La serre garde 18 bar au début.", "Le chef a validé 22 bar pour la serre."),
+            ("El invernadero recibe 300 litros por la mañana.", "El jefe aprobó 450 litros para el invernadero."),
+            ("Теплица получает 300 литров утром.", "Начальник согласен на 450 литров для теплицы."),
+            ("灰度先放5%的流量。", "运维同意灰度放15%。"),
+            ("カナリアには最初5%を流します。", "運用チームはカナリアに15%で良いと言っています。"),
+        ] {
+            check(old, new, Some(1));
+        }
+        check("The canary gets 5% of traffic to begin with.", "Legal is comfortable with 15% for the partners.", None);
+        check("The canary gets 5% of traffic to begin with.", "Abort the canary at 2%.", None);
+        check("The canary gets 5% of traffic to begin with.", "Ops are comfortable with errors of 2% on the canary.", None);
+        check("The hotel of the trip costs 300 euros.", "Finance approved 500 euros for the trip.", None);
+        check("The canary gets 5% of traffic to begin with.", "Are they comfortable with 15% for the canary?", None);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
     fn what_differs_in_an_entity_stays_apart() {
         let mut wrong = Vec::new();
         let mut check = |one: &str, other: &str| {
@@ -196,6 +318,7 @@ mod tests {
         check("The limit is 5.", "Should the limit be 8?");
         check("API responses must stay under 200 ms.", "The API connect retry delay is 350 ms.");
         check("Never email Alice.", "Never email Bob.");
+        check("Le sessioni durano 18 minuti.", "Le riunioni durano invece 31 minuti.");
         check("Add tests for the reader.", "Add tests for the writer.");
         check("The billing report is late.", "The shipping report is late.");
         check("Rule: never delete a branch.", "Rule: never rename a branch.");

@@ -24,14 +24,24 @@ pub(crate) struct Value {
     pub after: Key,
     /// Whether nothing but its unit follows it in the sentence.
     pub last: bool,
+    /// Whether it says which one, not how much: "question 4".
+    pub which: bool,
 }
 
 impl Value {
     /// The value that a token is; `lower` is the token in lower case, `known` what is known of that.
     pub fn read(token: &str, lower: &str, known: &Word) -> Option<Value> {
         let digits = token.bytes().filter(u8::is_ascii_digit).count();
-        let mut value =
-            Value { norm: hash(lower), kind: Kind::Code, weight: token.len().min(255) as u8, unit: None, before: 0, after: 0, last: false };
+        let mut value = Value {
+            norm: hash(lower),
+            kind: Kind::Code,
+            weight: token.len().min(255) as u8,
+            unit: None,
+            before: 0,
+            after: 0,
+            last: false,
+            which: false,
+        };
         let separators = token.contains('/') || token.contains('\\') || token.contains('@');
         if digits == 0 {
             if let Some(number) = known.numeral {

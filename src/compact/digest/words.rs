@@ -19,8 +19,20 @@ pub(crate) struct Word {
     pub filler: bool,
     /// It ties a subject to what is said of it: "is".
     pub links: bool,
+    /// It opens a noun phrase, or a statement as its pronoun.
+    pub determines: bool,
+    /// It opens one of a thing that is told by no number: "the painter".
+    pub article: bool,
+    /// A function word that may be the verb of a request.
+    pub requests: bool,
+    /// It ties a year to what is told by it.
+    pub belongs: bool,
+    /// The number before it says how much.
+    pub counts: bool,
     /// The attribute that it and other words stand for.
     pub concept: Option<u16>,
+    /// That is how much there is of something, rather than something that there are several of.
+    pub attribute: bool,
     /// Groups of things that exclude one another, which it belongs to.
     pub contrasts: Vec<u16>,
     pub unit: Option<Dimension>,
@@ -47,6 +59,10 @@ pub(crate) struct Words {
     stop_chars: HashSet<char>,
     dimensions: Vec<&'static str>,
     german: Languages,
+    /// Languages in which a thing that is told by its number has no article.
+    bare: Languages,
+    /// Languages in which it has one, and in which the form of a noun tells that it is counted.
+    articled: Languages,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(Words::read);
@@ -82,7 +98,7 @@ impl Words {
         }
         // What turns or changes a statement is grammar as well, not what it is about.
         let turning = phrases::listed().filter(|(class, _, phrase)| {
-            !matches!(class, Class::Binding | Class::Decision | Class::Choice | Class::Permission)
+            !matches!(class, Class::Binding | Class::Decision | Class::Choice | Class::Permission | Class::Consent)
                 && !phrase.contains(' ')
                 && !phrase.starts_with(spaceless)
         });
@@ -95,8 +111,25 @@ impl Words {
         for text in by_language(include_str!("words/linkers.txt")).flat_map(|(_, line)| line.split_whitespace()) {
             word(text, &mut |w| w.links = true);
         }
-        for (at, (_, entries)) in entries(include_str!("words/concepts.txt")).enumerate() {
-            entries.for_each(|text| word(text, &mut |w| w.concept = Some(at as u16)));
+        for (role, entries) in entries(include_str!("words/naming.txt")) {
+            entries.for_each(|text| {
+                word(text, &mut |w| match role {
+                    "determiners" => w.determines = true,
+                    "articles" => w.article = true,
+                    "requests" => w.requests = true,
+                    "belonging" => w.belongs = true,
+                    _ => w.counts = true,
+                })
+            });
+        }
+        for (at, (name, entries)) in entries(include_str!("words/concepts.txt")).enumerate() {
+            let attribute = !name.ends_with('*');
+            entries.for_each(|text| {
+                word(text, &mut |w| {
+                    w.concept = Some(at as u16);
+                    w.attribute = attribute;
+                })
+            });
         }
         for (at, (_, entries)) in entries(include_str!("words/units.txt")).enumerate() {
             entries.for_each(|text| word(text, &mut |w| w.unit = Some(at as Dimension)));
@@ -111,7 +144,15 @@ impl Words {
             line.split(',').map(str::trim).for_each(|text| word(text, &mut |w| w.contrasts.push(at as u16)));
         }
         let dimensions = entries(include_str!("words/units.txt")).map(|(name, _)| name).collect();
-        Words { known, unknown: Word::default(), stop_chars, dimensions, german: language("de") }
+        Words {
+            known,
+            unknown: Word::default(),
+            stop_chars,
+            dimensions,
+            german: language("de"),
+            bare: language("en") | language("de"),
+            articled: language("fr") | language("es") | language("pt"),
+        }
     }
 
     /// What is known of a word in lower case.
@@ -148,6 +189,16 @@ impl Words {
     /// Whether a text in these languages may part verbs.
     pub fn separates(&self, languages: Languages) -> bool {
         languages & self.german != 0
+    }
+
+    /// Whether a thing that is told by its number has no article in all of these languages: "question 4".
+    pub fn numbers_bare(&self, languages: Languages) -> bool {
+        languages & !self.bare == 0
+    }
+
+    /// Whether it has one in all of these languages, "la ligne 40", and what is counted tells by its form.
+    pub fn numbers_with_article(&self, languages: Languages) -> bool {
+        languages & !self.articled == 0
     }
 
     /// Whether a text in these languages gives every noun a capital.

@@ -112,7 +112,7 @@ pub(super) fn cut(line: &str) -> &str {
 }
 
 /// A line as it is read on a terminal.
-fn colourless(line: &str) -> Cow<'_, str> {
+pub(super) fn colourless(line: &str) -> Cow<'_, str> {
     if line.contains('\u{1b}') { Cow::Owned(plain(line)) } else { Cow::Borrowed(line) }
 }
 

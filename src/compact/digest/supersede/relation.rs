@@ -4,7 +4,7 @@ use super::weighed::Weighed;
 use crate::compact::digest::alignment::Alignment;
 use crate::compact::digest::shorten;
 use crate::compact::digest::statements::{Speaker, Statement};
-use crate::compact::digest::subjects::{Key, Subject, Token, is_concept};
+use crate::compact::digest::subjects::{Key, Subject, Token, concept_key, is_concept};
 use crate::compact::digest::values::{Kind, Value};
 use crate::compact::digest::words::words;
 
@@ -47,6 +47,9 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
     if !announced && (forbids_less(old, new) || of_another(old, new, &old_values)) {
         return None;
     }
+    if !retracts && !swaps && numbered(&old_values, &new_values) {
+        return None;
+    }
     if old_values.is_empty() && !swaps && !flipped && !contrast && of_old >= 0.8 && old.question == new.question {
         return Some(Relation::Same);
     }
@@ -84,7 +87,9 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
     let news = new.words.iter().filter(|key| !old.has_word(**key)).count();
     let revised = new.marks.retract && strength == 1.0 && old_values.len() == 1 && new_values.len() == 1 && news <= 1;
     let revised = revised && !contrast && !other_names(old, new);
-    let alone = (revised && likeness >= REVISED) || (one_name && !contrast && likeness >= NAMED);
+    let agreed =
+        strength == 1.0 && old_values.len() == 1 && new_values.len() == 1 && !contrast && agreed(old, new) && !other_names(old, new);
+    let alone = (revised && likeness >= REVISED) || agreed || (one_name && !contrast && likeness >= NAMED);
     let quantity = alone && !new.marks.additive;
     // Laying them side by side is dear, and is not done where it could not tip the scales.
     const ALIKE: f32 = 0.1;
@@ -92,9 +97,10 @@ pub fn relation(earlier: &Statement, later: &Statement, old_weighed: &Weighed, n
         return quantity.then_some(Relation::Quantity(likeness));
     }
     let aligned = Alignment::of(old, new);
-    let entities = contrast || aligned.substituted(one_name) || other_names(old, new) || numbered_apart(old, new);
-    if entities && (contrast || !swaps) {
-        return None;
+    let apart = contrast || other_names(old, new) || numbered_apart(old, new);
+    if (apart || aligned.substituted(one_name)) && (contrast || !swaps) {
+        // Where something is taken back of what the earlier speaks of, the one word that differs is how it is said.
+        return (quantity && revised && !apart && spoken_of(old, new)).then_some(Relation::Quantity(likeness));
     }
     // Two codes or paths are two things unless something says otherwise, and so are several numbers at once.
     let kinds = |kind: Kind| outgoing.iter().any(|a| a.kind == kind) && new_values.iter().any(|b| b.kind == kind);
@@ -132,6 +138,39 @@ fn of_another(old: &Subject, new: &Subject, old_values: &[&Value]) -> bool {
     };
     let name = |value: &&Value| value.unit.is_none() && behind_a_name(value.norm);
     rules(old) && rules(new) && !old_values.is_empty() && old_values.iter().all(name)
+}
+
+/// Whether each names a thing by a number that the other does not name: "question 4" and "question 9". "Now" may say what comes next.
+fn numbered(old_values: &[&Value], new_values: &[&Value]) -> bool {
+    old_values.iter().any(|value| value.which) && new_values.iter().any(|value| value.which)
+}
+
+/// Words beside a value that may be what it is said of; in a script without spaces these are pairs of characters.
+const BESIDE: [usize; 2] = [1, 3];
+
+/// Whether the later says that somebody agrees to a value for what the earlier speaks of in the first place, and neither names an attribute
+/// that the other does not: "The canary gets 5 %", then "They are comfortable with 15 % for the canary".
+fn agreed(old: &Subject, new: &Subject) -> bool {
+    if !new.marks.consent || old.marks.consent {
+        return false;
+    }
+    let near = BESIDE[usize::from(new.unspaced)];
+    let beside = new.tokens.iter().position(|token| matches!(token, Token::Value(_))).is_some_and(|at| {
+        let before = new.tokens[..at].iter().rev().filter_map(word).take(near);
+        before.chain(new.tokens[at..].iter().filter_map(word).take(near)).any(|key| old.has_word(key))
+    });
+    let consent = words().look_up("approval").concept.map(concept_key);
+    let other = |a: &Subject, b: &Subject| a.words.iter().any(|key| is_concept(*key) && !b.has_word(*key) && Some(*key) != consent);
+    spoken_of(old, new) && beside && !other(old, new) && !other(new, old)
+}
+
+/// Whether the later names what the earlier speaks of in the first place.
+fn spoken_of(old: &Subject, new: &Subject) -> bool {
+    old.tokens.iter().find_map(word).is_some_and(|key| new.has_word(key))
+}
+
+fn word(token: &Token) -> Option<Key> {
+    if let Token::Word(key) = token { Some(*key) } else { None }
 }
 
 /// Whether a negation stands in every clause that names one of the values: "do not raise it to 10".
