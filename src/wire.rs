@@ -278,16 +278,16 @@ fn read_list(reader: &mut Reader, format: Format, list: usize, known: Option<(&K
     let mut is_over = bytes.get(at) == Some(&b']');
     // What lies here as it lay before needs no reading, and if there is nothing else, no remembering either.
     let key = known.and_then(|(known, owner)| known.key(owner, format, bytes, list));
-    let mut sum = None;
+    let mut stretches = Vec::new();
     if let (Some((known, _)), Some(key)) = (known, key)
         && let Some(reading) = known.get(key).filter(|reading| reading.list == list)
     {
-        let (count, summed) = reading.repeated(known, bytes);
+        let (count, filled) = reading.repeated(known, bytes);
         if count > 0 {
             elements.extend_from_slice(&reading.elements[..count]);
             (at, is_over) = behind(bytes, reader.resume(&reading, count))?;
         }
-        sum = Some(summed);
+        stretches.extend_from_slice(&reading.stretches[..filled]);
     }
     let recognised = elements.len();
     while !is_over {
@@ -309,10 +309,11 @@ fn read_list(reader: &mut Reader, format: Format, list: usize, known: Option<(&K
     }
     let is_news = elements.len() > recognised && !reader.ambiguous && reader.apart.is_none();
     if let (Some((known, _)), Some(key), true) = (known, key, is_news)
-        && let Some(whole) = sum.unwrap_or_else(|| known.sum()).over(bytes, &elements)
+        && let Some(stretch) = known.stretch(bytes, &elements, stretches.last().map_or(0, |last| last.upto))
     {
+        stretches.push(stretch);
         let (conversation, prefixes) = (reader.conversation.clone(), reader.prefixes.clone());
-        known.put(key, Reading { list, elements, whole, conversation, prefixes });
+        known.put(key, Reading { list, elements, stretches, conversation, prefixes });
     }
     Some(at + 1)
 }

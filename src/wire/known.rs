@@ -42,8 +42,8 @@ pub struct Reading {
     /// Where the list starts, without which no place is what it was.
     pub list: usize,
     pub elements: Vec<Element>,
-    /// A hash of all of them and what lies between them, so that one look tells whether they are all there.
-    pub whole: u128,
+    /// They and what lies between them in a few pieces, one for each time that some were read, so that one look tells whether all of a piece are there.
+    pub stretches: Vec<Stretch>,
     pub conversation: Conversation,
     pub prefixes: Vec<Fingerprint>,
 }
@@ -54,6 +54,14 @@ pub struct Element {
     pub span: Span,
     pub bytes: u128,
     pub parts: u32,
+}
+
+/// The elements from the stretch before on, and all that lies between them.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch {
+    /// How many elements there are up to its end.
+    pub upto: usize,
+    pub bytes: u128,
 }
 
 impl Known {
@@ -91,25 +99,11 @@ impl Known {
         XxHash3_128::oneshot_with_seed(self.seed, bytes)
     }
 
-    /// Goes over elements one after the other.
-    pub fn sum(&self) -> Sum {
-        Sum { hasher: XxHash3_128::with_seed(self.seed), upto: None }
-    }
-}
-
-/// A hash of the bytes from the first element up to some other.
-pub struct Sum {
-    hasher: XxHash3_128,
-    upto: Option<usize>,
-}
-
-impl Sum {
-    /// That of all bytes up to the end of the last of `elements`, which begin with those that it went over before.
-    pub fn over(&mut self, body: &[u8], elements: &[Element]) -> Option<u128> {
-        let (first, last) = (elements.first()?.span.range(), elements.last()?.span.range());
-        self.hasher.write(body.get(self.upto.unwrap_or(first.start)..last.end)?);
-        self.upto = Some(last.end);
-        Some(self.hasher.finish_128())
+    /// What was read behind the first `from` of these elements, in one piece.
+    pub fn stretch(&self, body: &[u8], elements: &[Element], from: usize) -> Option<Stretch> {
+        let (first, last) = (elements.get(from)?, elements.last()?);
+        let bytes = self.hash(body.get(first.span.range().start..last.span.range().end)?);
+        Some(Stretch { upto: elements.len(), bytes })
     }
 }
 
@@ -127,29 +121,35 @@ impl Shelf {
 }
 
 impl Reading {
-    /// How many of these elements lie in a body at the places where they lay, one after the other, and a sum that went over them.
-    pub fn repeated(&self, known: &Known, body: &[u8]) -> (usize, Sum) {
-        let mut sum = known.sum();
-        if sum.over(body, &self.elements) == Some(self.whole) {
-            return (self.elements.len(), sum);
+    /// How many of these elements lie in a body at the places where they lay, one after the other, and how many stretches they fill.
+    pub fn repeated(&self, known: &Known, body: &[u8]) -> (usize, usize) {
+        let (mut count, mut filled) = (0, 0);
+        for stretch in &self.stretches {
+            let elements = &self.elements[..stretch.upto];
+            if !self.follows(count, body) || known.stretch(body, elements, count).is_none_or(|here| here.bytes != stretch.bytes) {
+                break;
+            }
+            (count, filled) = (stretch.upto, filled + 1);
         }
-        (self.repeated_singly(known, body), known.sum())
+        let is_here = |n: usize| {
+            let element = &self.elements[n];
+            self.follows(n, body) && body.get(element.span.range()).is_some_and(|bytes| known.hash(bytes) == element.bytes)
+        };
+        count += (count..self.elements.len()).take_while(|n| is_here(*n)).count();
+        (count, filled)
     }
 
-    fn repeated_singly(&self, known: &Known, body: &[u8]) -> usize {
-        let mut end = None;
-        let is_here = |element: &&Element| {
-            let follows = end.is_none_or(|end| comma(body, end) == Some(element.span.start as usize));
-            end = Some(element.span.end as usize);
-            follows && body.get(element.span.range()).is_some_and(|bytes| known.hash(bytes) == element.bytes)
-        };
-        self.elements.iter().take_while(is_here).count()
+    /// Whether the element of this number starts where it did, given that the one before it ends where it did.
+    fn follows(&self, n: usize, body: &[u8]) -> bool {
+        let Some(before) = n.checked_sub(1) else { return true };
+        comma(body, self.elements[before].span.end as usize) == Some(self.elements[n].span.start as usize)
     }
 
     fn weight(&self) -> usize {
         let conversation = &self.conversation;
         size_of::<Self>()
             + size_of_val(&self.elements[..])
+            + size_of_val(&self.stretches[..])
             + size_of_val(&self.prefixes[..])
             + size_of_val(&conversation.messages[..])
             + size_of_val(&conversation.blocks[..])
