@@ -108,7 +108,7 @@ pub struct Patient<C, S> {
     connection: Pin<Box<C>>,
     finish: fn(Pin<&mut C>),
     /// Until it is told to finish.
-    told: Option<Pin<Box<S>>>,
+    told: Option<S>,
     head: Head,
     limits: Limits,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -117,15 +117,15 @@ pub struct Patient<C, S> {
 impl<C, S> Patient<C, S> {
     /// `finish` lets a connection take no more requests, once `told` is over.
     pub fn new(connection: C, finish: fn(Pin<&mut C>), told: S, head: Head, limits: Limits) -> Self {
-        Patient { connection: Box::pin(connection), finish, told: Some(Box::pin(told)), head, limits, sleep: None }
+        Patient { connection: Box::pin(connection), finish, told: Some(told), head, limits, sleep: None }
     }
 }
 
-impl<C: Future, S: Future<Output = ()>> Future for Patient<C, S> {
+impl<C: Future, S: Future<Output = ()> + Unpin> Future for Patient<C, S> {
     type Output = Option<C::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.told.as_mut().is_some_and(|told| told.as_mut().poll(cx).is_ready()) {
+        if self.told.as_mut().is_some_and(|told| Pin::new(told).poll(cx).is_ready()) {
             self.told = None;
             (self.finish)(self.connection.as_mut());
         }

@@ -112,10 +112,10 @@ async fn connection(
         let serving = live.load();
         (serving.tls.clone(), serving.patience())
     };
+    let mut stopped = Box::pin(stopped);
     let served = async {
         match tls {
             None => {
-                let mut stopped = Box::pin(stopped);
                 let protocol = tokio::select! {
                     biased;
                     begun = timeout(patience.silence, Protocol::begun(&stream)) => begun.ok(),
@@ -189,7 +189,7 @@ async fn serve(
     live: Arc<Live>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     protocol: Protocol,
-    stopped: impl Future<Output = ()>,
+    stopped: impl Future<Output = ()> + Unpin,
 ) {
     let serving = live.load_full();
     let head = Head::default();
