@@ -28,7 +28,7 @@ pub use known::Known;
 use crate::conversation::{Conversation, Fingerprint, Kind, Role, Span};
 use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
-use bytestring::ByteString;
+use faststr::FastStr;
 use known::{Element, Reading};
 use reader::Reader;
 use std::borrow::Cow;
@@ -37,7 +37,8 @@ use std::sync::LazyLock;
 /// A body with the places of its parts.
 #[derive(Clone, Debug)]
 pub struct Request {
-    text: ByteString,
+    body: Bytes,
+    text: FastStr,
     pub format: Format,
     pub conversation: Conversation,
     /// The list of messages, brackets included. Empty where the conversation is one text (Responses).
@@ -120,7 +121,7 @@ impl Request {
     /// The same, with what is known of earlier bodies of an owner, who is one tenant at one place. Of a body too short to be known, which is most often
     /// too short for anything to be due, messages are not fingerprinted: see [`Request::fingerprinted`].
     pub fn read_after(format: Format, body: Bytes, known: Option<(&Known, Fingerprint)>) -> Result<Request, Unreadable> {
-        let text = ByteString::try_from(body).map_err(|_| Unreadable::NotUtf8)?;
+        let text = FastStr::from_bytes(body.clone()).map_err(|_| Unreadable::NotUtf8)?;
         let mut request = Request {
             format,
             conversation: Conversation::default(),
@@ -133,6 +134,7 @@ impl Request {
             apart: None,
             news: 0,
             prefixes: Vec::new(),
+            body,
             text: text.clone(),
         };
         let is_short = text.len() < known::WORTH;
@@ -143,7 +145,10 @@ impl Request {
         let start = json::space(text.as_bytes(), 0);
         let end = json::each_member_by(&text, start, |key, at| {
             if key.of(&text) != format.list() || text.as_bytes().get(at) != Some(&b'[') {
-                let end = json::skip(text.as_bytes(), at)?;
+                let end = match known {
+                    Some((known, owner)) => known.skip(owner, text.as_bytes(), at)?,
+                    None => json::skip(text.as_bytes(), at)?,
+                };
                 members.push((key, Span::new(at, end)));
                 return Some(end);
             }
@@ -180,7 +185,7 @@ impl Request {
 
     /// The body as it came.
     pub fn bytes(&self) -> &Bytes {
-        self.text.as_bytes()
+        &self.body
     }
 
     pub fn model(&self) -> &str {

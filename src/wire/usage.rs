@@ -2,15 +2,14 @@
 //!
 //! The numbers are the provider's own. Nothing is estimated here and a number that is not given stays `None`.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use memchr::memmem::{self, Finder};
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 
+use super::json::{self, Members};
 use super::sse::Frame;
 use super::sse::head::NO_ROOM;
+use crate::conversation::Span;
 use crate::wire::Format;
 
 /// Tokens of one answer, and why it ended.
@@ -79,7 +78,12 @@ impl Tap {
     }
 
     fn json(&mut self, bytes: &[u8]) -> bool {
-        let Ok(answer) = serde_json::from_slice::<Answer>(bytes.trim_ascii()) else { return false };
+        let text = str::from_utf8(bytes.trim_ascii()).ok();
+        let Some(answer) = text.and_then(|text| Object::of(text)) else { return false };
+        // Where one of these is, the counts are in it.
+        for envelope in ["message", "response", "x_groq"].into_iter().filter_map(|name| answer.object(name)) {
+            envelope.read(self.format, &mut self.usage);
+        }
         answer.read(self.format, &mut self.usage);
         !self.usage.is_empty()
     }
@@ -99,37 +103,38 @@ fn can_hold_usage(bytes: &[u8]) -> bool {
     })
 }
 
-/// The members of an answer or event of any of the three formats that matter here. Everything is optional and of any type.
-#[derive(Deserialize)]
-struct Answer<'a> {
-    usage: Option<Value>,
-    #[serde(borrow)]
-    x_groq: Option<&'a RawValue>,
-    #[serde(borrow)]
-    choices: Option<&'a RawValue>,
-    #[serde(borrow)]
-    delta: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output: Option<&'a RawValue>,
-    incomplete_details: Option<Value>,
-    status: Option<Value>,
-    stop_reason: Option<Value>,
-    finish_reason: Option<Value>,
+/// An object of an answer or event, of which nothing is built but what is asked for. Everything in it is optional and of any type.
+struct Object<'a> {
+    text: &'a str,
+    members: Members,
 }
 
-impl Answer<'_> {
+impl<'a> Object<'a> {
+    fn of(text: &'a str) -> Option<Object<'a>> {
+        let (members, end) = json::members(text, 0)?;
+        (end == text.len()).then_some(Object { text, members })
+    }
+
+    /// A member as it is spelt.
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.members.iter().find(|(key, _)| key.of(self.text) == name).map(|(_, value)| value.of(self.text))
+    }
+
+    fn object(&self, name: &str) -> Option<Object<'a>> {
+        self.get(name).and_then(Object::of)
+    }
+
+    fn string(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.get(name).and_then(string)
+    }
+
+    fn count(&self, name: &str) -> Option<u64> {
+        self.get(name).and_then(count)
+    }
+
     fn read(&self, format: Format, usage: &mut Usage) {
-        for envelope in [self.message, self.response, self.x_groq].into_iter().flatten() {
-            if let Ok(inner) = serde_json::from_str::<Answer>(envelope.get()) {
-                inner.read(format, usage);
-            }
-        }
-        if let Some(counts) = self.usage.as_ref().filter(|counts| counts.is_object()) {
-            read_counts(counts, usage);
+        if let Some(counts) = self.object("usage") {
+            read_counts(&counts, usage);
         }
         if let Some(finish) = self.finish(format) {
             usage.finish = Some(finish);
@@ -137,33 +142,40 @@ impl Answer<'_> {
     }
 
     fn finish(&self, format: Format) -> Option<Finish> {
-        if format == Format::Responses {
-            return self.status_finish();
+        match format {
+            Format::Responses => self.status(),
+            Format::Chat | Format::Messages => self.reason().or_else(|| self.object("delta")?.reason()).or_else(|| self.choice()),
         }
-        if let Some(reason) = [&self.stop_reason, &self.finish_reason].into_iter().flatten().find_map(Value::as_str) {
-            return Some(Finish::of(reason));
-        }
-        [self.choices, self.delta].into_iter().flatten().find_map(|inner| {
-            let inner = inner.get();
-            match inner.starts_with('[') {
-                true => serde_json::from_str::<Vec<Answer>>(inner).ok()?.iter().find_map(|choice| choice.finish(format)),
-                false => serde_json::from_str::<Answer>(inner).ok()?.finish(format),
-            }
-        })
     }
 
-    fn status_finish(&self) -> Option<Finish> {
-        Some(match self.status.as_ref()?.as_str()? {
+    fn reason(&self) -> Option<Finish> {
+        ["stop_reason", "finish_reason"].into_iter().find_map(|name| self.string(name)).map(|reason| Finish::of(&reason))
+    }
+
+    /// Of the first choice that gives one.
+    fn choice(&self) -> Option<Finish> {
+        let choices = self.get("choices")?;
+        let (choices, list) = (json::elements(choices, 0)?.0, choices);
+        choices.into_iter().find_map(|choice| Object::of(choice.of(list))?.reason())
+    }
+
+    fn status(&self) -> Option<Finish> {
+        Some(match &*self.string("status")? {
             "completed" => {
-                let output = self.output.map_or("", RawValue::get);
+                let output = self.get("output").unwrap_or_default();
                 let calls = [&b"\"type\":\"function_call\""[..], b"\"type\":\"custom_tool_call\"", b"\"type\": \"function_call\""];
                 if calls.iter().any(|call| memmem::find(output.as_bytes(), call).is_some()) { Finish::Tool } else { Finish::Stop }
             }
-            "incomplete" => Finish::of(self.incomplete_details.as_ref()?.get("reason")?.as_str()?),
+            "incomplete" => Finish::of(&self.object("incomplete_details")?.string("reason")?),
             "failed" | "cancelled" => Finish::Error,
             _ => return None,
         })
     }
+}
+
+/// What a JSON string says; nothing where it is none.
+fn string(raw: &str) -> Option<Cow<'_, str>> {
+    raw.starts_with('"').then(|| json::unescape(json::inner(raw, Span::new(0, raw.len())).of(raw)))
 }
 
 impl Finish {
@@ -181,32 +193,29 @@ impl Finish {
 }
 
 /// OpenAI counts cache reads within the prompt; Anthropic counts them, and cache writes, beside it.
-fn read_counts(counts: &Value, usage: &mut Usage) {
-    let number = |name: &str| counts.get(name).and_then(count);
-    let detail = |name: &str| counts.get(name).and_then(|detail| detail.get("cached_tokens")).and_then(count);
-    let beside = [number("cache_read_input_tokens"), number("cache_creation_input_tokens")];
-    let prompt = number("prompt_tokens");
-    let input = number("input_tokens");
-    if let Some(total) = prompt.or_else(|| input.map(|input| beside.iter().flatten().fold(input, |sum, more| sum.saturating_add(*more)))) {
+fn read_counts(counts: &Object, usage: &mut Usage) {
+    let detail = |name: &str| counts.object(name).and_then(|detail| detail.count("cached_tokens"));
+    let beside = [counts.count("cache_read_input_tokens"), counts.count("cache_creation_input_tokens")];
+    let whole = || counts.count("input_tokens").map(|input| beside.iter().flatten().fold(input, |sum, more| sum.saturating_add(*more)));
+    if let Some(total) = counts.count("prompt_tokens").or_else(whole) {
         // A closing event may repeat the counters with zeros.
         usage.input = Some(total).filter(|total| *total > 0).or(usage.input).or(Some(total));
     }
-    let cached =
-        [detail("prompt_tokens_details"), detail("input_tokens_details"), number("prompt_cache_hit_tokens"), number("cached_tokens")];
-    if let Some(cached) = cached.into_iter().flatten().next().or(beside[0]) {
+    let cached = detail("prompt_tokens_details").or_else(|| detail("input_tokens_details"));
+    let cached = cached.or_else(|| counts.count("prompt_cache_hit_tokens")).or_else(|| counts.count("cached_tokens")).or(beside[0]);
+    if let Some(cached) = cached {
         usage.cached = Some(cached).filter(|cached| *cached > 0).or(usage.cached).or(Some(cached));
     }
-    if let Some(output) = number("completion_tokens").or_else(|| number("output_tokens")) {
+    if let Some(output) = counts.count("completion_tokens").or_else(|| counts.count("output_tokens")) {
         usage.output = Some(output.max(usage.output.unwrap_or(0)));
     }
 }
 
 /// A count however it is spelt: some gateways send floats, some strings.
-fn count(value: &Value) -> Option<u64> {
-    match value {
-        Value::Number(n) => n.as_u64().or_else(|| n.as_f64().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64)),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
+fn count(raw: &str) -> Option<u64> {
+    match string(raw) {
+        Some(text) => text.trim().parse().ok(),
+        None => raw.parse().ok().or_else(|| raw.parse::<f64>().ok().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64)),
     }
 }
 
