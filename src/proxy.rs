@@ -167,7 +167,7 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
     };
     call.trace = trace;
     let place = proxy.admission.admit(&proxy.limits, call.tenant, started);
-    let mut reply = Reply::new(proxy.clone(), Arc::new(call), down, started);
+    let mut reply = Reply::new(proxy.clone(), call, down, started);
     match place {
         Ok(place) => reply.place = Some(place),
         Err(error) => {

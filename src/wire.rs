@@ -98,17 +98,20 @@ impl Apart {
 }
 
 /// Words by which agents ask a model for a summary of the conversation itself, one a line.
-const SUMMARISER_PROMPTS: &str = include_str!("wire/summariser_prompts.txt");
-
 static SUMMARISERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    let prompts = SUMMARISER_PROMPTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let prompts = lines(include_str!("wire/summariser_prompts.txt"));
     // Only this kind of search goes over text sixteen bytes at a time.
     let kind = MatchKind::LeftmostFirst;
     AhoCorasick::builder().match_kind(kind).build(prompts).unwrap_or_else(|_| unreachable!("a built-in list is small"))
 });
 
 /// What some agents put last into every request and take out of the next: the beginning of such a message, one a line.
-const PASSING_REMARKS: &str = include_str!("wire/passing_remarks.txt");
+static PASSING_REMARKS: LazyLock<Vec<&str>> = LazyLock::new(|| lines(include_str!("wire/passing_remarks.txt")));
+
+/// The lines of a table, its own remarks left out.
+fn lines(table: &'static str) -> Vec<&'static str> {
+    table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
 
 /// An output cap up to this is no answer that anybody reads.
 const PROBE_CAP: u64 = 16;
@@ -247,7 +250,7 @@ impl Request {
         let passing = |place: usize| {
             messages[place].role == Role::User
                 && matches!(self.conversation.blocks_of(&messages[place]), [block] if matches!(block.kind, Kind::Text { text }
-                    if PASSING_REMARKS.lines().any(|start| !start.is_empty() && !start.starts_with('#') && json::inner(&self.text, text).of(&self.text).starts_with(start))))
+                    if PASSING_REMARKS.iter().any(|start| json::inner(&self.text, text).of(&self.text).starts_with(start))))
         };
         match messages.len() {
             0 | 1 => messages.len(),

@@ -78,13 +78,13 @@ impl Tap {
     }
 
     fn json(&mut self, bytes: &[u8]) -> bool {
-        let text = str::from_utf8(bytes.trim_ascii()).ok();
-        let Some(answer) = text.and_then(|text| Object::of(text)) else { return false };
-        // Where one of these is, the counts are in it.
-        for envelope in ["message", "response", "x_groq"].into_iter().filter_map(|name| answer.object(name)) {
-            envelope.read(self.format, &mut self.usage);
+        let Ok(text) = str::from_utf8(bytes.trim_ascii()) else { return false };
+        let mut answer = Answer { text, format: self.format, usage: self.usage, finish: None, status: None, reason: None, calls: false };
+        if answer.read(0, true) != Some(text.len()) {
+            return false;
         }
-        answer.read(self.format, &mut self.usage);
+        self.usage = answer.usage;
+        self.usage.finish = answer.finish().or(self.usage.finish);
         !self.usage.is_empty()
     }
 }
@@ -103,79 +103,135 @@ fn can_hold_usage(bytes: &[u8]) -> bool {
     })
 }
 
-/// An object of an answer or event, of which nothing is built but what is asked for. Everything in it is optional and of any type.
-struct Object<'a> {
+/// An answer or event of any of the three formats, gone over once. Everything in it is optional and of any type.
+struct Answer<'a> {
     text: &'a str,
-    members: Members,
+    format: Format,
+    usage: Usage,
+    /// By a reason that is given.
+    finish: Option<Finish>,
+    /// How Responses says that it ended, and why not well.
+    status: Option<Cow<'a, str>>,
+    reason: Option<Cow<'a, str>>,
+    /// It ended with calls.
+    calls: bool,
 }
 
-impl<'a> Object<'a> {
-    fn of(text: &'a str) -> Option<Object<'a>> {
-        let (members, end) = json::members(text, 0)?;
-        (end == text.len()).then_some(Object { text, members })
-    }
-
-    /// A member as it is spelt.
-    fn get(&self, name: &str) -> Option<&'a str> {
-        self.members.iter().find(|(key, _)| key.of(self.text) == name).map(|(_, value)| value.of(self.text))
-    }
-
-    fn object(&self, name: &str) -> Option<Object<'a>> {
-        self.get(name).and_then(Object::of)
-    }
-
-    fn string(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.get(name).and_then(string)
-    }
-
-    fn count(&self, name: &str) -> Option<u64> {
-        self.get(name).and_then(count)
-    }
-
-    fn read(&self, format: Format, usage: &mut Usage) {
-        if let Some(counts) = self.object("usage") {
-            read_counts(&counts, usage);
-        }
-        if let Some(finish) = self.finish(format) {
-            usage.finish = Some(finish);
-        }
-    }
-
-    fn finish(&self, format: Format) -> Option<Finish> {
-        match format {
-            Format::Responses => self.status(),
-            Format::Chat | Format::Messages => self.reason().or_else(|| self.object("delta")?.reason()).or_else(|| self.choice()),
-        }
-    }
-
-    fn reason(&self) -> Option<Finish> {
-        ["stop_reason", "finish_reason"].into_iter().find_map(|name| self.string(name)).map(|reason| Finish::of(&reason))
-    }
-
-    /// Of the first choice that gives one.
-    fn choice(&self) -> Option<Finish> {
-        let choices = self.get("choices")?;
-        let (choices, list) = (json::elements(choices, 0)?.0, choices);
-        choices.into_iter().find_map(|choice| Object::of(choice.of(list))?.reason())
-    }
-
-    fn status(&self) -> Option<Finish> {
-        Some(match &*self.string("status")? {
-            "completed" => {
-                let output = self.get("output").unwrap_or_default();
-                let calls = [&b"\"type\":\"function_call\""[..], b"\"type\":\"custom_tool_call\"", b"\"type\": \"function_call\""];
-                if calls.iter().any(|call| memmem::find(output.as_bytes(), call).is_some()) { Finish::Tool } else { Finish::Stop }
+impl<'a> Answer<'a> {
+    /// Reads the object at `at`, and those in which some formats wrap it; says where it ends.
+    fn read(&mut self, at: usize, is_outermost: bool) -> Option<usize> {
+        let text = self.text;
+        json::each_member_by(text, at, |key, at| {
+            let bytes = text.as_bytes();
+            match (key.of(text), bytes.get(at)?) {
+                ("usage", b'{') => self.counts(at),
+                ("message" | "response" | "x_groq" | "delta", b'{') if is_outermost => self.read(at, false),
+                ("choices", b'[') if is_outermost => self.choices(at),
+                ("stop_reason" | "finish_reason", b'"') => {
+                    let (reason, end) = string(text, at)?;
+                    self.finish = self.finish.or(Some(Finish::of(&reason)));
+                    Some(end)
+                }
+                ("status", b'"') => {
+                    let (status, end) = string(text, at)?;
+                    self.status = Some(status);
+                    Some(end)
+                }
+                ("incomplete_details", b'{') => json::each_member_by(text, at, |key, at| match (key.of(text), bytes.get(at)?) {
+                    ("reason", b'"') => {
+                        let (reason, end) = string(text, at)?;
+                        self.reason = Some(reason);
+                        Some(end)
+                    }
+                    _ => json::skip(bytes, at),
+                }),
+                ("output", _) => {
+                    let end = json::skip(bytes, at)?;
+                    let calls = [&b"\"type\":\"function_call\""[..], b"\"type\":\"custom_tool_call\"", b"\"type\": \"function_call\""];
+                    self.calls = calls.iter().any(|call| memmem::find(&bytes[at..end], call).is_some());
+                    Some(end)
+                }
+                _ => json::skip(bytes, at),
             }
-            "incomplete" => Finish::of(&self.object("incomplete_details")?.string("reason")?),
+        })
+    }
+
+    /// Each choice has a reason of its own, of which the first counts.
+    fn choices(&mut self, at: usize) -> Option<usize> {
+        let (choices, end) = json::elements(self.text, at)?;
+        for choice in choices.into_iter().filter(|choice| choice.of(self.text).starts_with('{')) {
+            self.read(choice.start as usize, false)?;
+        }
+        Some(end)
+    }
+
+    /// OpenAI counts cache reads within the prompt; Anthropic counts them, and cache writes, beside it.
+    fn counts(&mut self, at: usize) -> Option<usize> {
+        let text = self.text;
+        let (members, end) = json::members(text, at)?;
+        let counts = Counts { text, members };
+        let usage = &mut self.usage;
+        let beside = [counts.of("cache_read_input_tokens"), counts.of("cache_creation_input_tokens")];
+        let whole = || counts.of("input_tokens").map(|input| beside.iter().flatten().fold(input, |sum, more| sum.saturating_add(*more)));
+        if let Some(total) = counts.of("prompt_tokens").or_else(whole) {
+            // A closing event may repeat the counters with zeros.
+            usage.input = Some(total).filter(|total| *total > 0).or(usage.input).or(Some(total));
+        }
+        let within =
+            ["prompt_tokens_details", "input_tokens_details"].into_iter().find_map(|details| counts.within(details)?.of("cached_tokens"));
+        let cached = within.or_else(|| counts.of("prompt_cache_hit_tokens")).or_else(|| counts.of("cached_tokens")).or(beside[0]);
+        if let Some(cached) = cached {
+            usage.cached = Some(cached).filter(|cached| *cached > 0).or(usage.cached).or(Some(cached));
+        }
+        if let Some(output) = counts.of("completion_tokens").or_else(|| counts.of("output_tokens")) {
+            usage.output = Some(output.max(usage.output.unwrap_or(0)));
+        }
+        Some(end)
+    }
+
+    fn finish(&self) -> Option<Finish> {
+        if self.format != Format::Responses {
+            return self.finish;
+        }
+        Some(match self.status.as_deref()? {
+            "completed" if self.calls => Finish::Tool,
+            "completed" => Finish::Stop,
+            "incomplete" => Finish::of(self.reason.as_deref()?),
             "failed" | "cancelled" => Finish::Error,
             _ => return None,
         })
     }
 }
 
-/// What a JSON string says; nothing where it is none.
-fn string(raw: &str) -> Option<Cow<'_, str>> {
-    raw.starts_with('"').then(|| json::unescape(json::inner(raw, Span::new(0, raw.len())).of(raw)))
+struct Counts<'a> {
+    text: &'a str,
+    members: Members,
+}
+
+impl<'a> Counts<'a> {
+    fn get(&self, name: &str) -> Option<Span> {
+        self.members.iter().find(|(key, _)| key.of(self.text) == name).map(|(_, value)| *value)
+    }
+
+    fn within(&self, name: &str) -> Option<Counts<'a>> {
+        let (members, _) = json::members(self.text, self.get(name)?.start as usize)?;
+        Some(Counts { text: self.text, members })
+    }
+
+    /// However it is spelt: some gateways send floats, some strings.
+    fn of(&self, name: &str) -> Option<u64> {
+        let value = self.get(name)?.of(self.text);
+        match string(value, 0) {
+            Some((text, _)) => text.trim().parse().ok(),
+            None => value.parse().ok().or_else(|| value.parse::<f64>().ok().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64)),
+        }
+    }
+}
+
+/// What the JSON string at `at` says, and where it ends; nothing where there is none.
+fn string(text: &str, at: usize) -> Option<(Cow<'_, str>, usize)> {
+    let end = json::string(text.as_bytes(), at)?;
+    Some((json::unescape(Span::new(at + 1, end - 1).of(text)), end))
 }
 
 impl Finish {
@@ -189,33 +245,6 @@ impl Finish {
             reason if NO_ROOM.contains(&reason) => Finish::Window,
             _ => Finish::Other,
         }
-    }
-}
-
-/// OpenAI counts cache reads within the prompt; Anthropic counts them, and cache writes, beside it.
-fn read_counts(counts: &Object, usage: &mut Usage) {
-    let detail = |name: &str| counts.object(name).and_then(|detail| detail.count("cached_tokens"));
-    let beside = [counts.count("cache_read_input_tokens"), counts.count("cache_creation_input_tokens")];
-    let whole = || counts.count("input_tokens").map(|input| beside.iter().flatten().fold(input, |sum, more| sum.saturating_add(*more)));
-    if let Some(total) = counts.count("prompt_tokens").or_else(whole) {
-        // A closing event may repeat the counters with zeros.
-        usage.input = Some(total).filter(|total| *total > 0).or(usage.input).or(Some(total));
-    }
-    let cached = detail("prompt_tokens_details").or_else(|| detail("input_tokens_details"));
-    let cached = cached.or_else(|| counts.count("prompt_cache_hit_tokens")).or_else(|| counts.count("cached_tokens")).or(beside[0]);
-    if let Some(cached) = cached {
-        usage.cached = Some(cached).filter(|cached| *cached > 0).or(usage.cached).or(Some(cached));
-    }
-    if let Some(output) = counts.count("completion_tokens").or_else(|| counts.count("output_tokens")) {
-        usage.output = Some(output.max(usage.output.unwrap_or(0)));
-    }
-}
-
-/// A count however it is spelt: some gateways send floats, some strings.
-fn count(raw: &str) -> Option<u64> {
-    match string(raw) {
-        Some(text) => text.trim().parse().ok(),
-        None => raw.parse().ok().or_else(|| raw.parse::<f64>().ok().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64)),
     }
 }
 
@@ -272,6 +301,8 @@ mod tests {
         check_answer(Format::Chat, r#"{"usage":null,"choices":[]}"#, None);
         check_answer(Format::Chat, r#"{"usage":{"prompt_tokens":-4}}"#, None);
         check_answer(Format::Chat, "not json", None);
+        let deep = "{\"message\":".repeat(100_000) + "{\"usage\":{\"prompt_tokens\":1}}" + &"}".repeat(100_000);
+        check_answer(Format::Chat, &deep, None);
     }
 
     #[test]
