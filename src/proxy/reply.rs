@@ -73,7 +73,7 @@ impl Reply {
         let pool = &self.call.route.pool;
         let answer = match self.line.retried {
             None => upstream::send(pool, &ask, payload).await,
-            Some(_) => upstream::send_second(pool, &ask, payload).await,
+            Some(_) => Box::pin(upstream::send_second(pool, &ask, payload)).await,
         };
         // Nobody has asked for another protocol, and the agent would read on in this one.
         let answer = answer.and_then(|answer| match answer.head.status {
@@ -144,7 +144,7 @@ impl Reply {
     }
 
     /// Passes an answer on to its end.
-    pub async fn pass(mut self, mut answer: Held) -> Result<(), Broken> {
+    pub fn pass(mut self, mut answer: Held) -> impl Future<Output = Result<(), Broken>> + Send {
         self.begin(&mut answer.head);
         let format = self.call.reads.filter(|_| answer.head.status == StatusCode::OK);
         let mut tap = format.map(|format| Tap::new(format, &answer.head.headers));
@@ -154,20 +154,22 @@ impl Reply {
             (answer.head.headers, answer.head.extensions) = (HeaderMap::new(), http::Extensions::new());
             self.call = Arc::new(self.call.without_head());
         }
-        while !ended {
-            let Some(frame) = answer.frame().await else { break };
-            let frame = frame.map_err(|cut| self.broken(cut))?;
-            if let (Some(tap), Some(data)) = (&mut tap, frame.data_ref()) {
-                tap.push(data);
+        async move {
+            while !ended {
+                let Some(frame) = answer.frame().await else { break };
+                let frame = frame.map_err(|cut| self.broken(cut))?;
+                if let (Some(tap), Some(data)) = (&mut tap, frame.data_ref()) {
+                    tap.push(data);
+                }
+                // Nobody polls again behind a frame that is known to be the last, so the end has to be seen with it.
+                ended = frame.is_trailers() || answer.is_end();
+                self.frame(frame).await;
             }
-            // Nobody polls again behind a frame that is known to be the last, so the end has to be seen with it.
-            ended = frame.is_trailers() || answer.is_end();
-            self.frame(frame).await;
+            self.line.end = "complete";
+            let Reply { proxy, call, line, down, .. } = self;
+            down.finish(Settlement::new(proxy, call, tap, line));
+            Ok(())
         }
-        self.line.end = "complete";
-        let Reply { proxy, call, line, down, .. } = self;
-        down.finish(Settlement::new(proxy, call, tap, line));
-        Ok(())
     }
 
     /// Answers with an error of our own.
