@@ -286,31 +286,45 @@ impl Drop for AnswerBody {
     }
 }
 
-/// Notices when nothing has happened for too long. The timer is set anew only when it fires, not at every frame.
+/// Notices when nothing has happened for too long. The timer is set anew only when it fires, and looked at only then, not at every frame; so it has to
+/// be asked with one waker throughout.
 struct Patience {
     limit: Duration,
     touched: Instant,
-    sleep: Option<Pin<Box<Sleep>>>,
+    /// Something has happened since the timer was asked.
+    is_news: bool,
+    timer: Option<Timer>,
+}
+
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    /// When it fires.
+    at: Instant,
 }
 
 impl Patience {
     fn new(limit: Duration) -> Self {
-        Patience { limit, touched: Instant::now(), sleep: None }
+        Patience { limit, touched: Instant::now(), is_news: false, timer: None }
     }
 
     fn touch(&mut self) {
-        self.touched = Instant::now();
+        (self.touched, self.is_news) = (Instant::now(), true);
     }
 
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (due, touched) = (self.touched + self.limit, self.touched);
+        let is_news = std::mem::take(&mut self.is_news);
+        if is_news && self.timer.as_ref().is_some_and(|timer| touched < timer.at) {
+            return Poll::Pending;
+        }
+        let timer = self.timer.get_or_insert_with(|| Timer { sleep: Box::pin(tokio::time::sleep_until(due.into())), at: due });
         loop {
-            let (limit, touched) = (self.limit, self.touched);
-            let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until((touched + limit).into())));
-            ready!(std::future::Future::poll(sleep.as_mut(), cx));
-            if touched.elapsed() >= limit {
+            ready!(timer.sleep.as_mut().poll(cx));
+            if touched.elapsed() >= self.limit {
                 return Poll::Ready(());
             }
-            sleep.as_mut().reset((touched + limit).into());
+            timer.sleep.as_mut().reset(due.into());
+            timer.at = due;
         }
     }
 }
