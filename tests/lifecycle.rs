@@ -159,6 +159,50 @@ async fn the_grace_period_ends_what_does_not_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn agents_that_ask_for_nothing_do_not_hold_up_the_end() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let process = Process::serve(&upstream.url(), &["--admin", "off"]);
+    let mut agents = Vec::new();
+    for answered in [false, true] {
+        for said in ["", "P", "\r\n", "POST /v1/models HTTP/1.1\r\nHost: h\r\nCont"] {
+            let mut agent = Agent::connect(process.address).await;
+            if answered {
+                agent.send(post(CHAT, HELLO)).await;
+                assert_eq!(agent.answer().await.status(), 200);
+            }
+            agent.send(said).await;
+            agents.push(agent);
+        }
+    }
+    // The beginning of HTTP/2, all of that, and settings; they never hear that it is over, for nobody reads.
+    for said in ["PRI ", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        let mut agent = Agent::connect(process.address).await;
+        agent.send(said).await;
+        agents.push(agent);
+    }
+    // All that came before it has most likely been read.
+    assert_eq!(ask(process.address, post(CHAT, HELLO)).await.status(), 200);
+    process.signal("TERM");
+    assert!(process.end().await.0.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_stops_short_ends_with_the_grace_period() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    std::fs::write(&file, "grace = 0").unwrap();
+    let process = Process::serve(&format!("http://{}", nobody()), &["--admin", "off", "--config", file.to_str().unwrap()]);
+    let mut agent = Agent::connect(process.address).await;
+    agent.send(format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\n")).await;
+    agent.until("100 Continue\r\n\r\n").await;
+    agent.send("{").await;
+    process.signal("TERM");
+    let (status, log) = process.end().await;
+    assert!(status.success());
+    assert!(log.contains("\"cut\":1") && log.contains("\"end\":\"cut\""), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sighup_reads_the_configuration_again() {
     let (first, second) = (Upstream::new(|_, _| ok("{}")).await, Upstream::new(|_, _| ok("{}")).await);
     let folder = tempfile::tempdir().unwrap();
