@@ -8,6 +8,7 @@ use std::{
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
 };
 
+use plimsoll::{config::Config, proxy::decide::Decide};
 use support::{Agent, CHAT, END, HELLO, SSE, Upstream, agent::ask, chunk, nobody, ok, post};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -200,6 +201,29 @@ async fn a_request_that_stops_short_ends_with_the_grace_period() {
     let (status, log) = process.end().await;
     assert!(status.success());
     assert!(log.contains("\"cut\":1") && log.contains("\"end\":\"cut\""), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_of_0_is_no_time_and_not_no_limit() {
+    // Begins to answer one path, and never answers another.
+    let upstream = Upstream::conduct(|_, seen, mut stream| async move {
+        if seen.line.contains("/begun") {
+            stream.write_all(SSE.as_bytes()).await.ok()?;
+        }
+        let _ = stream.read(&mut [0; 1]).await;
+        None
+    })
+    .await;
+    let with = async |change: fn(&mut Config)| support::proxy_with(&upstream, change, Decide::default()).await.address;
+    let mut agent = Agent::connect(with(|config| config.keep_alive = 0.0).await).await;
+    assert!(agent.ends().await);
+    let mut agent = Agent::connect(with(|config| config.admission.header_timeout = 0.0).await).await;
+    agent.send("GET / HTTP/1.1\r\nHost:").await;
+    assert!(agent.ends().await);
+    let address = with(|config| config.connection.response_timeout = 0.0).await;
+    assert_eq!(ask(address, post(CHAT, HELLO)).await.status(), 504);
+    let address = with(|config| config.connection.idle_timeout = 0.0).await;
+    assert!(ask(address, "GET /v1/begun HTTP/1.1\r\nHost: h\r\n\r\n").await.broken);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,14 +12,14 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
     lifecycle::Draining,
     live::Live,
     metrics::Metrics,
-    patience::{Ending, Head, Patient, Watched},
+    patience::{Ending, Head, Limits, Patient, Watched},
     repoll::Repoll,
 };
 use crate::config::{Config, Problem};
@@ -115,14 +115,9 @@ async fn connection(
     let served = async {
         match tls {
             None => {
-                let begun = async {
-                    // Until anything comes, and then until it tells the protocol.
-                    timeout(patience.silence, stream.readable()).await.ok()?.ok()?;
-                    timeout(patience.head, Protocol::begun(&mut stream)).await.ok()?.ok()
-                };
                 let begun = tokio::select! {
                     biased;
-                    begun = begun => begun,
+                    begun = Protocol::begun(&mut stream, patience) => begun,
                     () = &mut stopped => None,
                 };
                 if let Some((protocol, start)) = begun {
@@ -178,24 +173,28 @@ enum Protocol {
 }
 
 impl Protocol {
-    /// By what an agent says first, and as much of that as is no longer to be read.
-    async fn begun(stream: &mut TcpStream) -> io::Result<(Protocol, &'static [u8])> {
+    /// By what an agent says first, if it does in time, and as much of that as is no longer to be read.
+    async fn begun(stream: &mut TcpStream, patience: Limits) -> Option<(Protocol, &'static [u8])> {
         // The beginning of HTTP/2's preface, and of no method of HTTP/1.
         const PREFACE: &[u8] = b"PRI ";
         let (mut start, mut taken) = ([0; PREFACE.len()], 0);
+        let mut until = Instant::now() + patience.silence;
         loop {
-            let come = taken + stream.peek(&mut start[taken..]).await?;
+            let come = taken + timeout_at(until, stream.peek(&mut start[taken..])).await.ok()?.ok()?;
             let protocol = match &start[..come] {
                 PREFACE => Protocol::Http2,
                 so_far if come == taken || !PREFACE.starts_with(so_far) => Protocol::Http1,
                 _ => {
                     // A look would show the same again at once, so these are taken to wait for what follows.
-                    stream.read_exact(&mut start[taken..come]).await?;
+                    stream.read_exact(&mut start[taken..come]).await.ok()?;
+                    if taken == 0 {
+                        until = Instant::now() + patience.head;
+                    }
                     taken = come;
                     continue;
                 }
             };
-            return Ok((protocol, &PREFACE[..taken]));
+            return Some((protocol, &PREFACE[..taken]));
         }
     }
 
