@@ -54,7 +54,7 @@ use self::{
     admission::Admission,
     decide::Decide,
     discover::Windows,
-    downstream::{Answering, Broken, Down, Run},
+    downstream::{Answering, Down, Run},
     error::Error,
     metrics::Metrics,
     payload::Payload,
@@ -139,13 +139,13 @@ impl Proxy {
     /// Begins the exchange that answers `request`.
     pub fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Answering {
         let down = Down::default();
-        let run = Run::new(exchange(self.clone(), request, down.clone()));
+        let run = exchange(self.clone(), request, down.clone());
         Answering::new(down, run)
     }
 }
 
-/// One exchange, from the head of a request to the end of its answer.
-async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down) -> Result<Option<Run>, Broken> {
+/// One exchange, from the head of a request to the end of its answer. What need not wait for anything is done at once, so that little is carried along.
+fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down) -> Run {
     let started = Instant::now();
     let upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let (head, upload) = request.into_parts();
@@ -162,27 +162,29 @@ async fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down)
             events::refused(&asked, &error, format, trace);
             // What it brought is read before it is told, or a large body would take the refusal with it.
             tokio::spawn(upload::discard(upload));
-            return reply::refuse(&down, &error, format).await.map(|()| None);
+            return Run::last(async move { reply::refuse(&down, &error, format).await });
         }
     };
     call.trace = trace;
     let place = proxy.admission.admit(&proxy.limits, call.tenant, started);
-    let mut reply = Reply::new(proxy.clone(), Arc::new(call), down, started);
+    let mut reply = Reply::new(proxy.clone(), call, down, started);
     match place {
         Ok(place) => reply.place = Some(place),
         Err(error) => {
             reply.unread = Some(upload);
-            return Ok(Some(Run::last(reply.refuse(error))));
+            return Run::last(reply.refuse(error));
         }
     }
-    Ok(Some(match upgrade {
+    match upgrade {
         Some(_) if reply.call.format.is_some() && proxy.websocket == Websocket::Refuse => Run::last(reply.refuse(Error::UpgradeRefused)),
         Some(upgrade) => Run::last(tunnel::run(upgrade, Payload::stream(upload), reply)),
-        None => match tries::answer(&proxy, upload, &mut reply).await {
-            Ok(answer) => Run::last(reply.pass(answer)),
-            Err(error) => Run::last(reply.refuse(error)),
-        },
-    }))
+        None => Run::new(async move {
+            Ok(Some(match tries::answer(&proxy, upload, &mut reply).await {
+                Ok(answer) => Run::last(reply.pass(answer)),
+                Err(error) => Run::last(reply.refuse(error)),
+            }))
+        }),
+    }
 }
 
 /// Locks what whoever panicked while holding it left whole.

@@ -28,7 +28,7 @@ pub use known::Known;
 use crate::conversation::{Conversation, Fingerprint, Kind, Role, Span};
 use aho_corasick::{AhoCorasick, MatchKind};
 use bytes::Bytes;
-use bytestring::ByteString;
+use faststr::FastStr;
 use known::{Element, Reading};
 use reader::Reader;
 use std::borrow::Cow;
@@ -37,7 +37,8 @@ use std::sync::LazyLock;
 /// A body with the places of its parts.
 #[derive(Clone, Debug)]
 pub struct Request {
-    text: ByteString,
+    body: Bytes,
+    text: FastStr,
     pub format: Format,
     pub conversation: Conversation,
     /// The list of messages, brackets included. Empty where the conversation is one text (Responses).
@@ -97,17 +98,20 @@ impl Apart {
 }
 
 /// Words by which agents ask a model for a summary of the conversation itself, one a line.
-const SUMMARISER_PROMPTS: &str = include_str!("wire/summariser_prompts.txt");
-
 static SUMMARISERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    let prompts = SUMMARISER_PROMPTS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let prompts = lines(include_str!("wire/summariser_prompts.txt"));
     // Only this kind of search goes over text sixteen bytes at a time.
     let kind = MatchKind::LeftmostFirst;
     AhoCorasick::builder().match_kind(kind).build(prompts).unwrap_or_else(|_| unreachable!("a built-in list is small"))
 });
 
 /// What some agents put last into every request and take out of the next: the beginning of such a message, one a line.
-const PASSING_REMARKS: &str = include_str!("wire/passing_remarks.txt");
+static PASSING_REMARKS: LazyLock<Vec<&str>> = LazyLock::new(|| lines(include_str!("wire/passing_remarks.txt")));
+
+/// The lines of a table, its own remarks left out.
+fn lines(table: &'static str) -> Vec<&'static str> {
+    table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
 
 /// An output cap up to this is no answer that anybody reads.
 const PROBE_CAP: u64 = 16;
@@ -120,7 +124,7 @@ impl Request {
     /// The same, with what is known of earlier bodies of an owner, who is one tenant at one place. Of a body too short to be known, which is most often
     /// too short for anything to be due, messages are not fingerprinted: see [`Request::fingerprinted`].
     pub fn read_after(format: Format, body: Bytes, known: Option<(&Known, Fingerprint)>) -> Result<Request, Unreadable> {
-        let text = ByteString::try_from(body).map_err(|_| Unreadable::NotUtf8)?;
+        let text = FastStr::from_bytes(body.clone()).map_err(|_| Unreadable::NotUtf8)?;
         let mut request = Request {
             format,
             conversation: Conversation::default(),
@@ -133,6 +137,7 @@ impl Request {
             apart: None,
             news: 0,
             prefixes: Vec::new(),
+            body,
             text: text.clone(),
         };
         let is_short = text.len() < known::WORTH;
@@ -143,7 +148,10 @@ impl Request {
         let start = json::space(text.as_bytes(), 0);
         let end = json::each_member_by(&text, start, |key, at| {
             if key.of(&text) != format.list() || text.as_bytes().get(at) != Some(&b'[') {
-                let end = json::skip(text.as_bytes(), at)?;
+                let end = match known {
+                    Some((known, owner)) => known.skip(owner, text.as_bytes(), at)?,
+                    None => json::skip(text.as_bytes(), at)?,
+                };
                 members.push((key, Span::new(at, end)));
                 return Some(end);
             }
@@ -180,7 +188,7 @@ impl Request {
 
     /// The body as it came.
     pub fn bytes(&self) -> &Bytes {
-        self.text.as_bytes()
+        &self.body
     }
 
     pub fn model(&self) -> &str {
@@ -242,7 +250,7 @@ impl Request {
         let passing = |place: usize| {
             messages[place].role == Role::User
                 && matches!(self.conversation.blocks_of(&messages[place]), [block] if matches!(block.kind, Kind::Text { text }
-                    if PASSING_REMARKS.lines().any(|start| !start.is_empty() && !start.starts_with('#') && json::inner(&self.text, text).of(&self.text).starts_with(start))))
+                    if PASSING_REMARKS.iter().any(|start| json::inner(&self.text, text).of(&self.text).starts_with(start))))
         };
         match messages.len() {
             0 | 1 => messages.len(),

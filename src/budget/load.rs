@@ -148,7 +148,7 @@ impl Scale {
 
     /// The same, where the long members are counted, or remembered, by `remember`: it is given the text of one, its key included, and how to count it.
     pub fn rest_by(&self, request: &Request, remember: impl Fn(&str, &dyn Fn() -> u64) -> u64) -> u64 {
-        const LONG: usize = 256;
+        const LONG: usize = 32;
         let body = request.text();
         let weight = |&(key, value): &(Span, Span)| {
             let count = || self.member(body, key, value);

@@ -19,7 +19,7 @@ use crate::{decide::Steer, wire::Format};
 
 pub struct Call {
     pub method: Method,
-    /// As the agent spelt it, without its query.
+    /// As the agent spelt it, without its query; until its line takes it.
     pub path: String,
     /// What upstream is asked for.
     pub target: PathAndQuery,
@@ -47,7 +47,8 @@ impl Call {
         }
         let path = request.uri.path();
         let (route, rest) = routes.of(path, &request.headers);
-        let format = route.format.of(path).or_else(|| Format::of_path(path));
+        let chat = route.format.of(path);
+        let format = chat.or_else(|| Format::of_path(path));
         let refused = |error: Error| (error, format);
         if headers::is_coded(&request.headers) {
             return Err(refused(Error::Malformed));
@@ -63,7 +64,7 @@ impl Call {
         Ok(Call {
             target: target::join(&route.pool.base, rest, request.uri.query()).map_err(|_| refused(Error::Malformed))?,
             format,
-            reads: route.format.of(path).filter(|_| reads),
+            reads: chat.filter(|_| reads),
             steer,
             tenant: admitted.tenant,
             is_upgrade: headers::is_upgrade(&request.headers),

@@ -1,6 +1,7 @@
 //! The one line that is logged for each exchange. It holds numbers, names and sizes, never a credential or a word of a message.
 
 use std::{
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,6 +13,7 @@ use super::{
     decide::Report,
     error::Error,
     metrics::{Metrics, OVERDUE, provider},
+    routes::Route,
     traces::Trace,
 };
 use crate::wire::{Format, usage::Usage};
@@ -20,9 +22,9 @@ use crate::wire::{Format, usage::Usage};
 pub struct Line {
     metrics: Arc<Metrics>,
     started: Instant,
-    pub method: String,
+    pub method: Method,
     pub path: String,
-    pub route: String,
+    pub route: Arc<Route>,
     pub format: &'static str,
     /// OpenTelemetry's name for it.
     pub provider: &'static str,
@@ -54,14 +56,15 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn new(call: &Call, started: Instant, metrics: Arc<Metrics>) -> Line {
+    /// The path of the call is the line's from now on.
+    pub fn new(call: &mut Call, started: Instant, metrics: Arc<Metrics>) -> Line {
         metrics.in_flight.of(&[]).inc();
         Line {
             metrics,
             started,
-            method: call.method.to_string(),
-            path: call.path.clone(),
-            route: call.route.name.clone(),
+            method: call.method.clone(),
+            path: mem::take(&mut call.path),
+            route: call.route.clone(),
             format: call.reads.map_or("none", |format| format.name()),
             provider: provider(call.route.pool.base.host()),
             trace: call.trace.as_ref().map(Trace::id).or_else(|| trace(&call.headers)),
@@ -103,9 +106,9 @@ impl Drop for Line {
         tracing::info!(
             target: "plimsoll::exchange",
             status = self.status.map(|status| status.as_u16()),
-            method = self.method,
+            method = self.method.as_str(),
             path = short(&self.path),
-            route = self.route,
+            route = self.route.name,
             format = self.format,
             model = Some(short(&self.report.model)).filter(|model| !model.is_empty()),
             ms = milliseconds(took),

@@ -197,7 +197,9 @@ fn json(now: Duration, level: Level, members: &Members) -> Vec<u8> {
         Level::TRACE => "trace",
     };
     let mut line = Vec::with_capacity(members.others.len() + 128);
-    drop(write!(line, r#"{{"time":"{}","level":"{level}","message":"#, timestamp(now)));
+    for piece in [r#"{"time":""#, &timestamp(now), r#"","level":""#, level, r#"","message":"#] {
+        line.extend_from_slice(piece.as_bytes());
+    }
     drop(serde_json::to_writer(&mut line, &members.message));
     line.extend_from_slice(&members.others);
     line.extend_from_slice(b"}\n");
@@ -233,7 +235,25 @@ fn timestamp(now: Duration) -> String {
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z", second / 3600, second / 60 % 60, second % 60, now.subsec_millis())
+    // Digit by digit: this is done for every exchange.
+    let mut out = String::with_capacity("2000-01-01T00:00:00.000Z".len());
+    let numbers = [
+        (year, 1000, '-'),
+        (month, 10, '-'),
+        (day, 10, 'T'),
+        (second / 3600, 10, ':'),
+        (second / 60 % 60, 10, ':'),
+        (second % 60, 10, '.'),
+        (now.subsec_millis().into(), 100, 'Z'),
+    ];
+    for (number, mut place, behind) in numbers {
+        while place > 0 {
+            out.push(char::from(b'0' + (number / place % 10) as u8));
+            place /= 10;
+        }
+        out.push(behind);
+    }
+    out
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ impl Metrics {
             5 => "5xx",
             _ => "none",
         };
-        self.exchanges.of_route(&line.route, [line.format, status, line.end]).inc();
+        self.exchanges.of_route(&line.route.name, [line.format, status, line.end]).inc();
         let bytes = [("received", line.bytes_in.unwrap_or(0)), ("sent", line.bytes_sent.unwrap_or(0)), ("answered", line.bytes_out)];
         for (part, bytes) in bytes {
             self.bytes.of(&[part]).inc_by(bytes);

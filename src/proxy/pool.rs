@@ -56,7 +56,9 @@ pub struct Pool {
     files: blake3::Hash,
     /// Why it cannot be reached, as was logged.
     trouble: Mutex<Option<&'static str>>,
-    idle: Mutex<Vec<Link>>,
+    /// Moved to and fro with every exchange.
+    #[expect(clippy::vec_box, reason = "a link is large, and stays where it is while it changes hands")]
+    idle: Mutex<Vec<Box<Link>>>,
     shared: Mutex<Vec<Shared>>,
     /// Upstream has been seen to speak HTTP/2, so one new connection will do for many requests that wait.
     speaks_http2: AtomicBool,
@@ -86,10 +88,10 @@ impl Carrier {
         }
     }
 
-    pub async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+    pub fn send(&mut self, request: Request<Payload>) -> impl Future<Output = hyper::Result<Response<Incoming>>> {
         match self {
-            Carrier::One(link) => link.send(request).await,
-            Carrier::Many(stream) => stream.send(request).await,
+            Carrier::One(link) => Either::Left(link.send(request)),
+            Carrier::Many(stream) => Either::Right(stream.send(request)),
         }
     }
 }
@@ -137,7 +139,7 @@ impl Pool {
     pub async fn get(&self) -> Result<Carrier, Error> {
         match self.used().await {
             Some(carrier) => Ok(carrier),
-            None => self.fresh().await,
+            None => Box::pin(self.fresh()).await,
         }
     }
 
@@ -148,7 +150,7 @@ impl Pool {
         loop {
             let mut link = lock(&self.idle).pop()?;
             if link.idle_since.elapsed() < seconds(self.settings.pool_timeout) && poll_fn(|cx| Poll::Ready(link.is_open(cx))).await {
-                return Some(Carrier::One(Box::new(link)));
+                return Some(Carrier::One(link));
             }
         }
     }
@@ -231,7 +233,7 @@ impl Pool {
     }
 
     /// Takes a connection back, if it can carry another exchange.
-    pub fn put(&self, mut link: Link, cx: &mut Context<'_>) {
+    pub fn put(&self, mut link: Box<Link>, cx: &mut Context<'_>) {
         if link.is_open(cx) {
             link.used = true;
             link.idle_since = Instant::now();
@@ -252,7 +254,7 @@ impl Pool {
     /// Closes what has not been used for long.
     pub fn prune(&self) {
         let limit = seconds(self.settings.pool_timeout);
-        let old: Vec<Link> = lock(&self.idle).extract_if(.., |link| link.idle_since.elapsed() >= limit).collect();
+        let old: Vec<_> = lock(&self.idle).extract_if(.., |link| link.idle_since.elapsed() >= limit).collect();
         drop(old);
         lock(&self.shared).retain(|shared| shared.is_busy() || shared.used_at.elapsed() < limit);
     }

@@ -114,40 +114,47 @@ impl Held {
 
 /// Reads as much of an answer to a request of `format` as it takes to tell what it is. What cannot wait goes down through `reply`.
 pub async fn judge(answer: Answer, format: Format, reply: &mut Reply) -> Verdict {
-    let held = Held::new(answer);
+    let mut held = Held::new(answer);
+    match refusal(&mut held, format, reply).await {
+        None => Verdict::Pass(held),
+        Some(classified) => Verdict::Refused(held, classified),
+    }
+}
+
+/// Why upstream refused, where it did.
+async fn refusal(held: &mut Held, format: Format, reply: &mut Reply) -> Option<Classified> {
     if held.head.status.as_u16() >= 400 {
         return error(held).await;
     }
     if held.head.status != StatusCode::OK || held.is_end() {
-        return Verdict::Pass(held);
+        return None;
     }
     if headers::is_event_stream(&held.head.headers) {
         return stream(held, format, reply).await;
     }
     match held.mime().eq_ignore_ascii_case("application/json") {
         true => document(held, reply).await,
-        false => Verdict::Pass(held),
+        false => None,
     }
 }
 
 /// An answer with an error status.
-async fn error(mut held: Held) -> Verdict {
+async fn error(held: &mut Held) -> Option<Classified> {
     let deadline = Instant::now() + ERROR_TIME;
     loop {
         match timeout_at(deadline, held.read()).await {
             Ok(true) if held.collected_len() <= ERROR_BYTES => {}
             Ok(false) if held.cut.is_none() => break,
-            _ => return Verdict::Pass(held),
+            _ => return None,
         }
     }
     let body = held.collected();
     let plain = encoding::decode(&held.head.headers, &body, ERROR_BYTES as u64).unwrap_or(body);
-    let classified = classify(&held, &plain, false);
-    Verdict::Refused(held, classified)
+    Some(classify(held, &plain, false))
 }
 
 /// A stream that began well, as far as its status says.
-async fn stream(mut held: Held, format: Format, reply: &mut Reply) -> Verdict {
+async fn stream(held: &mut Held, format: Format, reply: &mut Reply) -> Option<Classified> {
     let mut inflate = Inflate::new(&held.head.headers);
     let mut frames = Frames::events(HEAD_BYTES);
     let (mut came, mut framed) = (0u64, 0u64);
@@ -161,34 +168,32 @@ async fn stream(mut held: Held, format: Format, reply: &mut Reply) -> Verdict {
             Ok(true) => {}
             // A stream that ends without having said anything is no answer.
             Ok(false) if !spoke && held.cut.is_none() && came == framed => {
-                let classified = classify(&held, b"", true);
-                return Verdict::Refused(held, classified);
+                return Some(classify(held, b"", true));
             }
-            Ok(false) => return Verdict::Pass(held),
+            Ok(false) => return None,
             Err(_) if nothing_held => {
                 reply.begin(&mut held.head);
                 // Years, which is to say: until something comes.
                 deadline += Duration::from_secs(1 << 30);
                 continue;
             }
-            Err(_) => return Verdict::Pass(held),
+            Err(_) => return None,
         }
         if nothing_held {
             deadline = Instant::now() + HOLD;
         }
-        let Some(plain) = held.last().cloned().and_then(|piece| inflate.push(&piece)) else { return Verdict::Pass(held) };
+        let plain = held.last().cloned().and_then(|piece| inflate.push(&piece))?;
         came += plain.len() as u64;
         frames.push(plain);
         while let Some(frame) = frames.next_frame() {
             framed += frame.bytes.len() as u64;
             if !frame.whole {
-                return Verdict::Pass(held);
+                return None;
             }
             match head_event(format, &frame) {
-                HeadEvent::Output | HeadEvent::Done => return Verdict::Pass(held),
+                HeadEvent::Output | HeadEvent::Done => return None,
                 HeadEvent::Error => {
-                    let classified = classify(&held, &frame.bytes, true);
-                    return Verdict::Refused(held, classified);
+                    return Some(classify(held, &frame.bytes, true));
                 }
                 HeadEvent::Bookkeeping => spoke = true,
                 HeadEvent::Ping if !spoke => quiet = framed,
@@ -197,32 +202,32 @@ async fn stream(mut held: Held, format: Format, reply: &mut Reply) -> Verdict {
         }
         if inflate.is_identity() && quiet > passed {
             reply.begin(&mut held.head);
-            pass_up_to(&mut held, (quiet - passed) as usize, reply).await;
+            pass_up_to(held, (quiet - passed) as usize, reply).await;
             passed = quiet;
         } else if !inflate.is_identity() && !spoke && came == framed {
             reply.begin(&mut held.head);
-            pass_up_to(&mut held, usize::MAX, reply).await;
+            pass_up_to(held, usize::MAX, reply).await;
         }
     }
 }
 
 /// A JSON answer. Some providers answer 200 and put the error inside.
-async fn document(mut held: Held, reply: &mut Reply) -> Verdict {
+async fn document(held: &mut Held, reply: &mut Reply) -> Option<Classified> {
     let identity = encoding::is_identity(&held.head.headers);
     let mut deadline = Instant::now() + HOLD;
     loop {
         let nothing_held = held.ahead.is_empty();
         match timeout_at(deadline, held.read()).await {
-            Ok(true) if held.collected_len() > HEAD_BYTES => return Verdict::Pass(held),
+            Ok(true) if held.collected_len() > HEAD_BYTES => return None,
             Ok(true) => {}
-            Ok(false) if held.cut.is_some() => return Verdict::Pass(held),
+            Ok(false) if held.cut.is_some() => return None,
             Ok(false) => break,
             Err(_) if nothing_held => {
                 reply.begin(&mut held.head);
                 deadline += Duration::from_secs(1 << 30);
                 continue;
             }
-            Err(_) => return Verdict::Pass(held),
+            Err(_) => return None,
         }
         if nothing_held {
             deadline = Instant::now() + HOLD;
@@ -230,21 +235,16 @@ async fn document(mut held: Held, reply: &mut Reply) -> Verdict {
         // Some send blank lines until the model is done, so that nobody hangs up.
         if identity && held.last().is_some_and(|piece| piece.trim_ascii().is_empty()) && held.ahead.len() == 1 {
             reply.begin(&mut held.head);
-            pass_up_to(&mut held, usize::MAX, reply).await;
+            pass_up_to(held, usize::MAX, reply).await;
         }
         if held.body.is_end() {
             break;
         }
     }
     let body = held.collected();
-    let Some(plain) = encoding::decode(&held.head.headers, &body, 4 * HEAD_BYTES as u64) else { return Verdict::Pass(held) };
-    if memchr::memmem::find(&plain, b"\"error\"").is_none() {
-        return Verdict::Pass(held);
-    }
-    match classify(&held, &plain, false) {
-        Classified { class: Class::None, .. } => Verdict::Pass(held),
-        classified => Verdict::Refused(held, classified),
-    }
+    let plain = encoding::decode(&held.head.headers, &body, 4 * HEAD_BYTES as u64)?;
+    memchr::memmem::find(&plain, b"\"error\"")?;
+    Some(classify(held, &plain, false)).filter(|classified| classified.class != Class::None)
 }
 
 fn classify(held: &Held, body: &[u8], stream: bool) -> Classified {

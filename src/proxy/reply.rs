@@ -43,11 +43,11 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn new(proxy: Arc<Proxy>, call: Arc<Call>, down: Down, started: Instant) -> Reply {
+    pub fn new(proxy: Arc<Proxy>, mut call: Call, down: Down, started: Instant) -> Reply {
         Reply {
-            line: Box::new(Line::new(&call, started, proxy.metrics.clone())),
+            line: Box::new(Line::new(&mut call, started, proxy.metrics.clone())),
             proxy,
-            call,
+            call: Arc::new(call),
             down,
             unread: None,
             place: None,
@@ -73,7 +73,7 @@ impl Reply {
         let pool = &self.call.route.pool;
         let answer = match self.line.retried {
             None => upstream::send(pool, &ask, payload).await,
-            Some(_) => upstream::send_second(pool, &ask, payload).await,
+            Some(_) => Box::pin(upstream::send_second(pool, &ask, payload)).await,
         };
         // Nobody has asked for another protocol, and the agent would read on in this one.
         let answer = answer.and_then(|answer| match answer.head.status {
@@ -144,7 +144,7 @@ impl Reply {
     }
 
     /// Passes an answer on to its end.
-    pub async fn pass(mut self, mut answer: Held) -> Result<(), Broken> {
+    pub fn pass(mut self, mut answer: Held) -> impl Future<Output = Result<(), Broken>> + Send {
         self.begin(&mut answer.head);
         let format = self.call.reads.filter(|_| answer.head.status == StatusCode::OK);
         let mut tap = format.map(|format| Tap::new(format, &answer.head.headers));
@@ -154,20 +154,22 @@ impl Reply {
             (answer.head.headers, answer.head.extensions) = (HeaderMap::new(), http::Extensions::new());
             self.call = Arc::new(self.call.without_head());
         }
-        while !ended {
-            let Some(frame) = answer.frame().await else { break };
-            let frame = frame.map_err(|cut| self.broken(cut))?;
-            if let (Some(tap), Some(data)) = (&mut tap, frame.data_ref()) {
-                tap.push(data);
+        async move {
+            while !ended {
+                let Some(frame) = answer.frame().await else { break };
+                let frame = frame.map_err(|cut| self.broken(cut))?;
+                if let (Some(tap), Some(data)) = (&mut tap, frame.data_ref()) {
+                    tap.push(data);
+                }
+                // Nobody polls again behind a frame that is known to be the last, so the end has to be seen with it.
+                ended = frame.is_trailers() || answer.is_end();
+                self.frame(frame).await;
             }
-            // Nobody polls again behind a frame that is known to be the last, so the end has to be seen with it.
-            ended = frame.is_trailers() || answer.is_end();
-            self.frame(frame).await;
+            self.line.end = "complete";
+            let Reply { proxy, call, line, down, .. } = self;
+            down.finish(Settlement::new(proxy, call, tap, line));
+            Ok(())
         }
-        self.line.end = "complete";
-        let Reply { proxy, call, line, down, .. } = self;
-        down.finish(Settlement::new(proxy, call, tap, line));
-        Ok(())
     }
 
     /// Answers with an error of our own.
@@ -190,20 +192,36 @@ impl Reply {
     }
 
     fn annotate(&self, headers: &mut HeaderMap) {
+        const TRIGGER: HeaderName = HeaderName::from_static("x-plimsoll-trigger");
+        const TOKENS_BEFORE: HeaderName = HeaderName::from_static("x-plimsoll-tokens-before");
+        const TOKENS_AFTER: HeaderName = HeaderName::from_static("x-plimsoll-tokens-after");
+        const RUNGS: HeaderName = HeaderName::from_static("x-plimsoll-rungs");
+        const EPOCH: HeaderName = HeaderName::from_static("x-plimsoll-epoch");
+        const PRESSURE: HeaderName = HeaderName::from_static("x-plimsoll-pressure");
+        const RETRIED: HeaderName = HeaderName::from_static("x-plimsoll-retried");
         let report = &self.line.report;
-        let mut say = |name: &'static str, value: Option<String>| {
-            if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
-                headers.insert(HeaderName::from_static(name), value);
+        let rungs = (!report.rungs.is_empty()).then(|| HeaderValue::try_from(report.rungs.join(",")).ok()).flatten();
+        let said = [
+            (TRIGGER, report.trigger.map(HeaderValue::from_static)),
+            (TOKENS_BEFORE, report.tokens.map(|(before, _)| before.into())),
+            (TOKENS_AFTER, report.tokens.map(|(_, after)| after.into())),
+            (RUNGS, rungs),
+            (EPOCH, (report.epoch > 0).then(|| report.epoch.into())),
+            (PRESSURE, report.pressure().and_then(hundredths)),
+            (RETRIED, self.line.retried.map(HeaderValue::from_static)),
+        ];
+        for (name, value) in said {
+            if let Some(value) = value {
+                headers.insert(name, value);
             }
-        };
-        say("x-plimsoll-trigger", report.trigger.map(str::to_owned));
-        say("x-plimsoll-tokens-before", report.tokens.map(|(before, _)| before.to_string()));
-        say("x-plimsoll-tokens-after", report.tokens.map(|(_, after)| after.to_string()));
-        say("x-plimsoll-rungs", (!report.rungs.is_empty()).then(|| report.rungs.join(",")));
-        say("x-plimsoll-epoch", (report.epoch > 0).then(|| report.epoch.to_string()));
-        say("x-plimsoll-pressure", report.pressure().map(|pressure| format!("{pressure:.2}")));
-        say("x-plimsoll-retried", self.line.retried.map(str::to_owned));
+        }
     }
+}
+
+/// A share with two places behind the point.
+fn hundredths(share: f64) -> Option<HeaderValue> {
+    let all = (share * 100.0).round() as u64;
+    HeaderValue::try_from(format!("{}.{:02}", all / 100, all % 100)).ok()
 }
 
 /// An error of our own to a call of which no more is known than this.

@@ -112,12 +112,15 @@ fn pool(key: &str, url: &str, connection: Connection, earlier: Option<&Routes>) 
 
 /// Whether a request looks like one for Anthropic's API.
 fn is_anthropic(path: &str, headers: &HeaderMap) -> bool {
+    const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+    const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+    const KEY: HeaderName = HeaderName::from_static("x-api-key");
     Format::of_path(path) == Some(Format::Messages)
         || path.contains("/messages/")
         || path.ends_with("/v1/complete")
-        || headers.contains_key("anthropic-version")
-        || headers.contains_key("anthropic-beta")
-        || headers.contains_key("x-api-key") && !headers.contains_key(AUTHORIZATION)
+        || headers.contains_key(VERSION)
+        || headers.contains_key(BETA)
+        || headers.contains_key(KEY) && !headers.contains_key(AUTHORIZATION)
 }
 
 /// A policy as it was configured and as the core reads it.

@@ -41,7 +41,8 @@ pub async fn answer(proxy: &Proxy, upload: Incoming, reply: &mut Reply) -> Resul
     let first = reply.ask(Payload::Whole(tried.edited.clone().unwrap_or_else(|| original.clone())), rewrite).await?;
     match relay::judge(first, format, reply).await {
         Verdict::Pass(answer) => Ok(answer),
-        Verdict::Refused(first, refusal) => Ok(try_again(proxy, format, original, tried, first, refusal, reply).await),
+        // Few exchanges come to this, and all would be moved about with room for it.
+        Verdict::Refused(first, refusal) => Ok(Box::pin(try_again(proxy, format, original, tried, first, refusal, reply)).await),
     }
 }
 

@@ -93,8 +93,10 @@ pub async fn send(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<A
     let carrier = pool.get().await?;
     let used = carrier.is_used();
     match attempt(pool, carrier, ask, payload).await {
-        Err(Failure { error, processed: Processed::No }) => replay(pool, ask, again, error).await,
-        Err(Failure { error, processed: Processed::Unheard }) if used && started.elapsed() < STALE => replay(pool, ask, again, error).await,
+        Err(Failure { error, processed: Processed::No }) => Box::pin(replay(pool, ask, again, error)).await,
+        Err(Failure { error, processed: Processed::Unheard }) if used && started.elapsed() < STALE => {
+            Box::pin(replay(pool, ask, again, error)).await
+        }
         answer => answer.map_err(|failure| failure.error),
     }
 }
@@ -104,7 +106,7 @@ pub async fn send(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<A
 pub async fn send_second(pool: &Arc<Pool>, ask: &Ask<'_>, payload: Payload) -> Result<Answer, Error> {
     let again = payload.again();
     match attempt(pool, pool.fresh().await?, ask, payload).await {
-        Err(Failure { error, processed: Processed::No }) => replay(pool, ask, again, error).await,
+        Err(Failure { error, processed: Processed::No }) => Box::pin(replay(pool, ask, again, error)).await,
         answer => answer.map_err(|failure| failure.error),
     }
 }
@@ -271,7 +273,7 @@ impl AnswerBody {
 
     fn release(&mut self, cx: &mut Context<'_>) {
         if let Some(Carrier::One(link)) = self.carrier.take() {
-            self.pool.put(*link, cx);
+            self.pool.put(link, cx);
         }
     }
 }

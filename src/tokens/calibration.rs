@@ -93,7 +93,7 @@ impl Calibration {
     }
 
     fn key(upstream: &str, model: &str) -> String {
-        format!("{upstream}\n{model}")
+        [upstream, "\n", model].concat()
     }
 }
 

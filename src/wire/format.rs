@@ -23,7 +23,8 @@ impl Format {
 
     /// The format of a request by the end of its path; `None` where the path is none of a chat's.
     pub fn of_path(path: &str) -> Option<Format> {
-        let path = path.split(['?', '#']).next().unwrap_or(path).trim_end_matches('/');
+        let end = memchr::memchr2(b'?', b'#', path.as_bytes()).unwrap_or(path.len());
+        let path = path[..end].trim_end_matches('/');
         [("/chat/completions", Format::Chat), ("/responses", Format::Responses), ("/messages", Format::Messages)]
             .into_iter()
             .find_map(|(suffix, format)| path.ends_with(suffix).then_some(format))

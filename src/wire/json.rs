@@ -131,8 +131,9 @@ pub fn skip(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
-    // One bit a level: set for an object.
-    let mut open: Vec<u64> = vec![0];
+    const WORD: usize = u64::BITS as usize;
+    // One bit a level, set for an object: those of the innermost levels, and sixty-four of those around them at a time.
+    let (mut open, mut around) = (0u64, Vec::new());
     let mut depth = 0usize;
     loop {
         match bytes.get(at)? {
@@ -141,25 +142,23 @@ fn container(bytes: &[u8], mut at: usize) -> Option<usize> {
                 continue;
             }
             byte @ (b'{' | b'[') => {
-                if depth / 64 == open.len() {
-                    open.push(0);
+                if depth > 0 && depth.is_multiple_of(WORD) {
+                    around.push(std::mem::take(&mut open));
                 }
-                let bit = 1 << (depth % 64);
-                if *byte == b'{' {
-                    open[depth / 64] |= bit
-                } else {
-                    open[depth / 64] &= !bit
-                }
+                open = open << 1 | u64::from(*byte == b'{');
                 depth += 1;
             }
             byte @ (b'}' | b']') => {
-                depth = depth.checked_sub(1)?;
-                let object = open[depth / 64] & (1 << (depth % 64)) != 0;
-                if object != (*byte == b'}') {
+                if (open & 1 != 0) != (*byte == b'}') {
                     return None;
                 }
+                open >>= 1;
+                depth = depth.checked_sub(1)?;
                 if depth == 0 {
                     return Some(at + 1);
+                }
+                if depth.is_multiple_of(WORD) {
+                    open = around.pop()?;
                 }
             }
             _ => {}
@@ -231,6 +230,18 @@ pub mod tests {
                 }
                 _ => {}
             }
+        }
+
+        #[test]
+        fn lists_and_objects_close_as_they_opened(objects in prop::collection::vec(any::<bool>(), 1..300), at in any::<prop::sample::Index>()) {
+            let open: String = objects.iter().map(|object| if *object { "{\"a\":" } else { "[" }).collect();
+            let close: String = objects.iter().rev().map(|object| if *object { '}' } else { ']' }).collect();
+            let text = open.clone() + "1" + &close;
+            prop_assert_eq!(skip(text.as_bytes(), 0), Some(text.len()));
+            let mut wrong = text.into_bytes();
+            let at = open.len() + 1 + at.index(objects.len());
+            wrong[at] = if wrong[at] == b'}' { b']' } else { b'}' };
+            prop_assert_eq!(skip(&wrong, 0), None);
         }
 
         #[test]

@@ -8,13 +8,17 @@ use super::{Format, json};
 use crate::conversation::{Conversation, Fingerprint, Span};
 use std::collections::{HashMap, hash_map::RandomState};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twox_hash::XxHash3_128;
 
 /// Shorter bodies are read faster than they are looked up.
 pub const WORTH: usize = 1 << 10;
 /// So many messages tell one conversation from another.
 pub const TELLING: usize = 2;
+/// So many bytes tell one long value from another. A shorter one is skipped faster than it is looked up.
+const BEGINNING: usize = 256;
+/// Values that are remembered, tools and schemas for the most part: a few of each agent.
+const VALUES: usize = 4096;
 
 /// Readings of all conversations, the least recently used of which are forgotten first.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub struct Known {
     seed: u64,
     most: usize,
     shelf: Mutex<Shelf>,
+    /// How long the long values were that begin so, and their bytes.
+    values: Mutex<HashMap<u128, (usize, u128)>>,
 }
 
 /// Whose conversation, in which format, and how it begins.
@@ -67,7 +73,32 @@ pub struct Stretch {
 impl Known {
     /// Holds about `bytes` at most.
     pub fn new(bytes: usize) -> Self {
-        Known { seed: RandomState::new().hash_one(()), most: bytes / 2, shelf: Mutex::default() }
+        Known { seed: RandomState::new().hash_one(()), most: bytes / 2, shelf: Mutex::default(), values: Mutex::default() }
+    }
+
+    /// Where the value ends that starts at `at`, as [`json::skip`] finds it. Of a long list or object that `owner` sent before, only the bytes are
+    /// compared.
+    pub fn skip(&self, owner: Fingerprint, body: &[u8], at: usize) -> Option<usize> {
+        let beginning = body.get(at..at + BEGINNING).filter(|bytes| matches!(bytes[0], b'[' | b'{'));
+        let Some(beginning) = beginning else { return json::skip(body, at) };
+        let name = self.hash(beginning) ^ owner.key();
+        let is_here = |(len, bytes): &(usize, u128)| body.get(at..at + len).is_some_and(|here| self.hash(here) == *bytes);
+        let before = self.values().get(&name).copied();
+        if let Some((len, _)) = before.filter(is_here) {
+            return Some(at + len);
+        }
+        let end = json::skip(body, at)?;
+        let bytes = self.hash(&body[at..end]);
+        let mut values = self.values();
+        if values.len() == VALUES {
+            values.clear();
+        }
+        values.insert(name, (end - at, bytes));
+        Some(end)
+    }
+
+    fn values(&self) -> MutexGuard<'_, HashMap<u128, (usize, u128)>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names a conversation of `owner` by the bytes of the messages that its list, at `list` of `body`, begins with. They are skipped, not read: what
@@ -220,6 +251,33 @@ mod tests {
             prop_assert_eq!(again(&first), read(&first));
             prop_assert_eq!(again(&second), read(&second));
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_that_came_before_ends_where_it_would_be_found_to(
+            values in prop::collection::vec(prop::collection::vec(message(), 1..8), 1..4), order in prop::collection::vec(0usize..4, 1..12),
+            cut in prop::option::of(0usize..2000),
+        ) {
+            let known = Known::new(1 << 20);
+            for at in order {
+                let mut body = serde_json::to_vec(&values[at % values.len()]).unwrap();
+                body.truncate(cut.unwrap_or(usize::MAX));
+                prop_assert_eq!(known.skip(Fingerprint::default(), &body, 0), json::skip(&body, 0));
+                body.extend(b", \"more\"");
+                prop_assert_eq!(known.skip(Fingerprint::default(), &body, 0), json::skip(&body, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn of_values_without_end_some_are_remembered() {
+        let known = Known::new(1 << 20);
+        for n in 0..2 * VALUES {
+            let value = format!("[{n:>300}]");
+            assert_eq!(known.skip(Fingerprint::default(), value.as_bytes(), 0), Some(302));
+        }
+        assert!(known.values().len() <= VALUES);
     }
 
     #[test]

@@ -2,15 +2,14 @@
 //!
 //! The numbers are the provider's own. Nothing is estimated here and a number that is not given stays `None`.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use memchr::memmem::{self, Finder};
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 
+use super::json::{self, Members};
 use super::sse::Frame;
 use super::sse::head::NO_ROOM;
+use crate::conversation::Span;
 use crate::wire::Format;
 
 /// Tokens of one answer, and why it ended.
@@ -79,8 +78,13 @@ impl Tap {
     }
 
     fn json(&mut self, bytes: &[u8]) -> bool {
-        let Ok(answer) = serde_json::from_slice::<Answer>(bytes.trim_ascii()) else { return false };
-        answer.read(self.format, &mut self.usage);
+        let Ok(text) = str::from_utf8(bytes.trim_ascii()) else { return false };
+        let mut answer = Answer { text, format: self.format, usage: self.usage, finish: None, status: None, reason: None, calls: false };
+        if answer.read(0, true) != Some(text.len()) {
+            return false;
+        }
+        self.usage = answer.usage;
+        self.usage.finish = answer.finish().or(self.usage.finish);
         !self.usage.is_empty()
     }
 }
@@ -99,71 +103,135 @@ fn can_hold_usage(bytes: &[u8]) -> bool {
     })
 }
 
-/// The members of an answer or event of any of the three formats that matter here. Everything is optional and of any type.
-#[derive(Deserialize)]
+/// An answer or event of any of the three formats, gone over once. Everything in it is optional and of any type.
 struct Answer<'a> {
-    usage: Option<Value>,
-    #[serde(borrow)]
-    x_groq: Option<&'a RawValue>,
-    #[serde(borrow)]
-    choices: Option<&'a RawValue>,
-    #[serde(borrow)]
-    delta: Option<&'a RawValue>,
-    #[serde(borrow)]
-    message: Option<&'a RawValue>,
-    #[serde(borrow)]
-    response: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output: Option<&'a RawValue>,
-    incomplete_details: Option<Value>,
-    status: Option<Value>,
-    stop_reason: Option<Value>,
-    finish_reason: Option<Value>,
+    text: &'a str,
+    format: Format,
+    usage: Usage,
+    /// By a reason that is given.
+    finish: Option<Finish>,
+    /// How Responses says that it ended, and why not well.
+    status: Option<Cow<'a, str>>,
+    reason: Option<Cow<'a, str>>,
+    /// It ended with calls.
+    calls: bool,
 }
 
-impl Answer<'_> {
-    fn read(&self, format: Format, usage: &mut Usage) {
-        for envelope in [self.message, self.response, self.x_groq].into_iter().flatten() {
-            if let Ok(inner) = serde_json::from_str::<Answer>(envelope.get()) {
-                inner.read(format, usage);
-            }
-        }
-        if let Some(counts) = self.usage.as_ref().filter(|counts| counts.is_object()) {
-            read_counts(counts, usage);
-        }
-        if let Some(finish) = self.finish(format) {
-            usage.finish = Some(finish);
-        }
-    }
-
-    fn finish(&self, format: Format) -> Option<Finish> {
-        if format == Format::Responses {
-            return self.status_finish();
-        }
-        if let Some(reason) = [&self.stop_reason, &self.finish_reason].into_iter().flatten().find_map(Value::as_str) {
-            return Some(Finish::of(reason));
-        }
-        [self.choices, self.delta].into_iter().flatten().find_map(|inner| {
-            let inner = inner.get();
-            match inner.starts_with('[') {
-                true => serde_json::from_str::<Vec<Answer>>(inner).ok()?.iter().find_map(|choice| choice.finish(format)),
-                false => serde_json::from_str::<Answer>(inner).ok()?.finish(format),
+impl<'a> Answer<'a> {
+    /// Reads the object at `at`, and those in which some formats wrap it; says where it ends.
+    fn read(&mut self, at: usize, is_outermost: bool) -> Option<usize> {
+        let text = self.text;
+        json::each_member_by(text, at, |key, at| {
+            let bytes = text.as_bytes();
+            match (key.of(text), bytes.get(at)?) {
+                ("usage", b'{') => self.counts(at),
+                ("message" | "response" | "x_groq" | "delta", b'{') if is_outermost => self.read(at, false),
+                ("choices", b'[') if is_outermost => self.choices(at),
+                ("stop_reason" | "finish_reason", b'"') => {
+                    let (reason, end) = string(text, at)?;
+                    self.finish = self.finish.or(Some(Finish::of(&reason)));
+                    Some(end)
+                }
+                ("status", b'"') => {
+                    let (status, end) = string(text, at)?;
+                    self.status = Some(status);
+                    Some(end)
+                }
+                ("incomplete_details", b'{') => json::each_member_by(text, at, |key, at| match (key.of(text), bytes.get(at)?) {
+                    ("reason", b'"') => {
+                        let (reason, end) = string(text, at)?;
+                        self.reason = Some(reason);
+                        Some(end)
+                    }
+                    _ => json::skip(bytes, at),
+                }),
+                ("output", _) => {
+                    let end = json::skip(bytes, at)?;
+                    let calls = [&b"\"type\":\"function_call\""[..], b"\"type\":\"custom_tool_call\"", b"\"type\": \"function_call\""];
+                    self.calls = calls.iter().any(|call| memmem::find(&bytes[at..end], call).is_some());
+                    Some(end)
+                }
+                _ => json::skip(bytes, at),
             }
         })
     }
 
-    fn status_finish(&self) -> Option<Finish> {
-        Some(match self.status.as_ref()?.as_str()? {
-            "completed" => {
-                let output = self.output.map_or("", RawValue::get);
-                let calls = [&b"\"type\":\"function_call\""[..], b"\"type\":\"custom_tool_call\"", b"\"type\": \"function_call\""];
-                if calls.iter().any(|call| memmem::find(output.as_bytes(), call).is_some()) { Finish::Tool } else { Finish::Stop }
-            }
-            "incomplete" => Finish::of(self.incomplete_details.as_ref()?.get("reason")?.as_str()?),
+    /// Each choice has a reason of its own, of which the first counts.
+    fn choices(&mut self, at: usize) -> Option<usize> {
+        let (choices, end) = json::elements(self.text, at)?;
+        for choice in choices.into_iter().filter(|choice| choice.of(self.text).starts_with('{')) {
+            self.read(choice.start as usize, false)?;
+        }
+        Some(end)
+    }
+
+    /// OpenAI counts cache reads within the prompt; Anthropic counts them, and cache writes, beside it.
+    fn counts(&mut self, at: usize) -> Option<usize> {
+        let text = self.text;
+        let (members, end) = json::members(text, at)?;
+        let counts = Counts { text, members };
+        let usage = &mut self.usage;
+        let beside = [counts.of("cache_read_input_tokens"), counts.of("cache_creation_input_tokens")];
+        let whole = || counts.of("input_tokens").map(|input| beside.iter().flatten().fold(input, |sum, more| sum.saturating_add(*more)));
+        if let Some(total) = counts.of("prompt_tokens").or_else(whole) {
+            // A closing event may repeat the counters with zeros.
+            usage.input = Some(total).filter(|total| *total > 0).or(usage.input).or(Some(total));
+        }
+        let within =
+            ["prompt_tokens_details", "input_tokens_details"].into_iter().find_map(|details| counts.within(details)?.of("cached_tokens"));
+        let cached = within.or_else(|| counts.of("prompt_cache_hit_tokens")).or_else(|| counts.of("cached_tokens")).or(beside[0]);
+        if let Some(cached) = cached {
+            usage.cached = Some(cached).filter(|cached| *cached > 0).or(usage.cached).or(Some(cached));
+        }
+        if let Some(output) = counts.of("completion_tokens").or_else(|| counts.of("output_tokens")) {
+            usage.output = Some(output.max(usage.output.unwrap_or(0)));
+        }
+        Some(end)
+    }
+
+    fn finish(&self) -> Option<Finish> {
+        if self.format != Format::Responses {
+            return self.finish;
+        }
+        Some(match self.status.as_deref()? {
+            "completed" if self.calls => Finish::Tool,
+            "completed" => Finish::Stop,
+            "incomplete" => Finish::of(self.reason.as_deref()?),
             "failed" | "cancelled" => Finish::Error,
             _ => return None,
         })
     }
+}
+
+struct Counts<'a> {
+    text: &'a str,
+    members: Members,
+}
+
+impl<'a> Counts<'a> {
+    fn get(&self, name: &str) -> Option<Span> {
+        self.members.iter().find(|(key, _)| key.of(self.text) == name).map(|(_, value)| *value)
+    }
+
+    fn within(&self, name: &str) -> Option<Counts<'a>> {
+        let (members, _) = json::members(self.text, self.get(name)?.start as usize)?;
+        Some(Counts { text: self.text, members })
+    }
+
+    /// However it is spelt: some gateways send floats, some strings.
+    fn of(&self, name: &str) -> Option<u64> {
+        let value = self.get(name)?.of(self.text);
+        match string(value, 0) {
+            Some((text, _)) => text.trim().parse().ok(),
+            None => value.parse().ok().or_else(|| value.parse::<f64>().ok().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64)),
+        }
+    }
+}
+
+/// What the JSON string at `at` says, and where it ends; nothing where there is none.
+fn string(text: &str, at: usize) -> Option<(Cow<'_, str>, usize)> {
+    let end = json::string(text.as_bytes(), at)?;
+    Some((json::unescape(Span::new(at + 1, end - 1).of(text)), end))
 }
 
 impl Finish {
@@ -177,36 +245,6 @@ impl Finish {
             reason if NO_ROOM.contains(&reason) => Finish::Window,
             _ => Finish::Other,
         }
-    }
-}
-
-/// OpenAI counts cache reads within the prompt; Anthropic counts them, and cache writes, beside it.
-fn read_counts(counts: &Value, usage: &mut Usage) {
-    let number = |name: &str| counts.get(name).and_then(count);
-    let detail = |name: &str| counts.get(name).and_then(|detail| detail.get("cached_tokens")).and_then(count);
-    let beside = [number("cache_read_input_tokens"), number("cache_creation_input_tokens")];
-    let prompt = number("prompt_tokens");
-    let input = number("input_tokens");
-    if let Some(total) = prompt.or_else(|| input.map(|input| beside.iter().flatten().fold(input, |sum, more| sum.saturating_add(*more)))) {
-        // A closing event may repeat the counters with zeros.
-        usage.input = Some(total).filter(|total| *total > 0).or(usage.input).or(Some(total));
-    }
-    let cached =
-        [detail("prompt_tokens_details"), detail("input_tokens_details"), number("prompt_cache_hit_tokens"), number("cached_tokens")];
-    if let Some(cached) = cached.into_iter().flatten().next().or(beside[0]) {
-        usage.cached = Some(cached).filter(|cached| *cached > 0).or(usage.cached).or(Some(cached));
-    }
-    if let Some(output) = number("completion_tokens").or_else(|| number("output_tokens")) {
-        usage.output = Some(output.max(usage.output.unwrap_or(0)));
-    }
-}
-
-/// A count however it is spelt: some gateways send floats, some strings.
-fn count(value: &Value) -> Option<u64> {
-    match value {
-        Value::Number(n) => n.as_u64().or_else(|| n.as_f64().filter(|n| (0.0..1e15).contains(n)).map(|n| n as u64)),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
     }
 }
 
@@ -263,6 +301,8 @@ mod tests {
         check_answer(Format::Chat, r#"{"usage":null,"choices":[]}"#, None);
         check_answer(Format::Chat, r#"{"usage":{"prompt_tokens":-4}}"#, None);
         check_answer(Format::Chat, "not json", None);
+        let deep = "{\"message\":".repeat(100_000) + "{\"usage\":{\"prompt_tokens\":1}}" + &"}".repeat(100_000);
+        check_answer(Format::Chat, &deep, None);
     }
 
     #[test]

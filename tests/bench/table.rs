@@ -39,6 +39,7 @@ impl Row {
         let meets = |goal: f64| if self.rising { self.score >= goal } else { self.score <= goal };
         let mark = match (meets(self.reach), meets(self.must)) {
             (true, _) => "reached",
+            _ if self.must.is_nan() => "",
             (false, true) => "holds",
             (false, false) => "MISSED",
         };

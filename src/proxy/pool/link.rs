@@ -34,11 +34,18 @@ impl Link {
         Ok(Link { sender, connection: Some(connection), heard, used: false, idle_since: Instant::now() })
     }
 
-    pub async fn send(&mut self, request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+    pub fn send(&mut self, request: Request<Payload>) -> impl Future<Output = hyper::Result<Response<Incoming>>> {
         self.heard.ask();
         // Whoever had the connection last would be woken; it is polled here.
-        let mut answer = pin!(quietly(|| self.sender.send_request(request)));
-        let connection = &mut self.connection;
+        let answer = quietly(|| self.sender.send_request(request));
+        Link::carry(&mut self.connection, answer)
+    }
+
+    async fn carry(
+        connection: &mut Option<http1::Connection<TokioIo<Listening>, Payload>>,
+        answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
+    ) -> hyper::Result<Response<Incoming>> {
+        let mut answer = pin!(answer);
         poll_fn(|cx| {
             let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());
             // The answer comes by way of the connection, which was just polled: there is nobody to wake.

@@ -85,10 +85,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub async fn send(&mut self, mut request: Request<Payload>) -> hyper::Result<Response<Incoming>> {
+    pub fn send(&mut self, mut request: Request<Payload>) -> impl Future<Output = hyper::Result<Response<Incoming>>> {
         request.body_mut().hold(self.seat.clone());
         self.heard.ask();
-        self.sender.send_request(request).await
+        self.sender.send_request(request)
     }
 }
 

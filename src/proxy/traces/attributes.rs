@@ -72,7 +72,7 @@ pub fn refused(method: &str, path: &str, format: &str, error: &Error) -> Attribu
 pub fn exchange(line: &Line) -> (String, Attributes, bool) {
     let report = &line.report;
     let is_chat = line.format != "none";
-    let name = if is_chat { chat(&report.model) } else { format!("{} {}", line.method, line.route) };
+    let name = if is_chat { chat(&report.model) } else { format!("{} {}", line.method, line.route.name) };
     let mut out = if is_chat { generation(line.provider, &report.model) } else { Attributes::new() };
     out.extend(line.usage.into_iter().flat_map(usage));
 
@@ -87,7 +87,7 @@ pub fn exchange(line: &Line) -> (String, Attributes, bool) {
         ("http.request.method", Some(line.method.as_str())),
         ("url.path", Some(line.path.as_str())),
         ("error.type", wrong.as_deref()),
-        ("plimsoll.route", Some(line.route.as_str())),
+        ("plimsoll.route", Some(line.route.name.as_str())),
         ("plimsoll.format", Some(line.format)),
         ("plimsoll.trigger", report.trigger),
         ("plimsoll.cause", report.cause),
