@@ -1,5 +1,5 @@
-//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all. And what is put off until an answer has
-//! been written.
+//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all; and how long when all is to end, where hyper
+//! waits for half a head, and for an agent on HTTP/2 to confirm the farewell. And what is put off until an answer has been written.
 //!
 //! Hyper's own timer for heads also runs between two requests, where agents may be silent for long. So the socket notes when the first byte of a
 //! head comes, the service when the head is whole, and the connection is cut where too long lies between. Before the first request no timer of hyper's
@@ -168,7 +168,7 @@ impl<C: Future, S: Future<Output = ()> + Unpin> Future for Patient<C, S> {
             if let Poll::Ready(end) = polled {
                 return Poll::Ready(Some(end));
             }
-            // Hyper would not wait for the rest of a head.
+            // Hyper would not wait for the rest of a head, unless it is the first.
             match this.finish.take_if(|_| this.told.is_none() && !this.head.is_coming()) {
                 Some(finish) => finish(this.connection.as_mut()),
                 None => break,
@@ -214,7 +214,7 @@ impl<S> Watched<S> {
     }
 
     /// An answer that waits here is not written.
-    fn wrote(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn wrote<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.full = if written.is_pending() { self.head.open() } else { None };
         written
     }
@@ -249,7 +249,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         self.stream.is_write_vectored()
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        // TLS takes more than it can pass on.
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.wrote(flushed)
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
