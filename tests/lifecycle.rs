@@ -8,6 +8,7 @@ use std::{
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
 };
 
+use plimsoll::{config::Config, proxy::decide::Decide};
 use support::{Agent, CHAT, END, HELLO, SSE, Upstream, agent::ask, chunk, nobody, ok, post};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -156,6 +157,73 @@ async fn the_grace_period_ends_what_does_not_end() {
     let exchange = log.lines().find(|line| line.contains("\"message\":\"exchange\"")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(exchange).unwrap()["end"], "cut", "and which: {log}");
     assert!(agent.answer().await.broken);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_that_ask_for_nothing_do_not_hold_up_the_end() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let process = Process::serve(&upstream.url(), &["--admin", "off"]);
+    let mut agents = Vec::new();
+    for answered in [false, true] {
+        for said in ["", "P", "\r\n", "POST /v1/models HTTP/1.1\r\nHost: h\r\nCont"] {
+            let mut agent = Agent::connect(process.address).await;
+            if answered {
+                agent.send(post(CHAT, HELLO)).await;
+                assert_eq!(agent.answer().await.status(), 200);
+            }
+            agent.send(said).await;
+            agents.push(agent);
+        }
+    }
+    // The beginning of HTTP/2, all of that, and settings; they never hear that it is over, for nobody reads.
+    for said in ["PRI ", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"] {
+        let mut agent = Agent::connect(process.address).await;
+        agent.send(said).await;
+        agents.push(agent);
+    }
+    // All that came before it has most likely been read.
+    assert_eq!(ask(process.address, post(CHAT, HELLO)).await.status(), 200);
+    process.signal("TERM");
+    assert!(process.end().await.0.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_stops_short_ends_with_the_grace_period() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    std::fs::write(&file, "grace = 0").unwrap();
+    let process = Process::serve(&format!("http://{}", nobody()), &["--admin", "off", "--config", file.to_str().unwrap()]);
+    let mut agent = Agent::connect(process.address).await;
+    agent.send(format!("POST {CHAT} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 900\r\n\r\n")).await;
+    agent.until("100 Continue\r\n\r\n").await;
+    agent.send("{").await;
+    process.signal("TERM");
+    let (status, log) = process.end().await;
+    assert!(status.success());
+    assert!(log.contains("\"cut\":1") && log.contains("\"end\":\"cut\""), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_of_0_is_no_time_and_not_no_limit() {
+    // Begins to answer one path, and never answers another.
+    let upstream = Upstream::conduct(|_, seen, mut stream| async move {
+        if seen.line.contains("/begun") {
+            stream.write_all(SSE.as_bytes()).await.ok()?;
+        }
+        let _ = stream.read(&mut [0; 1]).await;
+        None
+    })
+    .await;
+    let with = async |change: fn(&mut Config)| support::proxy_with(&upstream, change, Decide::default()).await.address;
+    let mut agent = Agent::connect(with(|config| config.keep_alive = 0.0).await).await;
+    assert!(agent.ends().await);
+    let mut agent = Agent::connect(with(|config| config.admission.header_timeout = 0.0).await).await;
+    agent.send("GET / HTTP/1.1\r\nHost:").await;
+    assert!(agent.ends().await);
+    let address = with(|config| config.connection.response_timeout = 0.0).await;
+    assert_eq!(ask(address, post(CHAT, HELLO)).await.status(), 504);
+    let address = with(|config| config.connection.idle_timeout = 0.0).await;
+    assert!(ask(address, "GET /v1/begun HTTP/1.1\r\nHost: h\r\n\r\n").await.broken);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,6 +63,44 @@ async fn http1_may_begin_with_as_few_bytes_as_it_likes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn http2_may_begin_with_as_few_bytes_as_it_likes() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy(&upstream).await;
+    let begins = async |pieces: &[&[u8]], goes_on: bool| {
+        let mut agent = Agent::connect(proxy.address).await;
+        for piece in pieces {
+            agent.send(piece).await;
+            // So that it has most likely been seen alone.
+            assert_eq!(ask(proxy.address, post(CHAT, HELLO)).await.status(), 200);
+        }
+        match goes_on {
+            // The frame by which settings are acknowledged.
+            true => agent.until(b"\0\0\0\x04\x01\0\0\0\0").await,
+            false => {
+                let _ = agent.stream.shutdown().await;
+                assert!(agent.ends().await, "{pieces:?}");
+            }
+        }
+    };
+    let whole = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for length in [1, 2, 3, 4, 5, 24] {
+        begins(&[&whole[..length], &whole[length..]], true).await;
+    }
+    begins(&[b"P", b"R", b"I", b" ", &whole[4..]], true).await;
+    begins(&[b"PR"], false).await;
+}
+
+/// Of HTTP/1 or HTTP/2, which nobody knows yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_byte_that_nothing_follows_is_waited_for_no_longer_than_a_head() {
+    let upstream = Upstream::new(|_, _| ok("{}")).await;
+    let proxy = proxy_with(&upstream, |config| config.admission.header_timeout = 0.05, Decide::default()).await;
+    let mut agent = Agent::connect(proxy.address).await;
+    agent.send("P").await;
+    assert!(agent.ends().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cookies_that_http2_brings_in_crumbs_go_on_in_one_line() {
     let upstream = Upstream::new(|_, _| ok("{}")).await;
     let proxy = proxy(&upstream).await;

@@ -10,6 +10,9 @@ use tokio_rustls::TlsAcceptor;
 use super::{Proxy, decide::Decide, headers::MOST_LINES, log, patience::Limits, tls};
 use crate::config::{Config, Problem, seconds};
 
+/// How long what has only just begun may take when everything is to end.
+const LAST: Duration = Duration::from_secs(1);
+
 /// A configuration at work.
 pub struct Serving {
     pub config: Config,
@@ -119,6 +122,6 @@ impl Serving {
     /// How long an agent may take to ask.
     pub fn patience(&self) -> Limits {
         let Config { admission, keep_alive, .. } = &self.config;
-        Limits { head: seconds(admission.header_timeout.max(0.01)), silence: seconds(keep_alive.max(0.01)) }
+        Limits { head: seconds(admission.header_timeout.max(0.01)), silence: seconds(keep_alive.max(0.01)), last: LAST }
     }
 }

@@ -1,5 +1,5 @@
-//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all. And what is put off until an answer has
-//! been written.
+//! How long an agent may take to ask: for the head of a request, on HTTP/1, and until anything comes at all; and how long when all is to end, where hyper
+//! waits for half a head, and for an agent on HTTP/2 to confirm the farewell. And what is put off until an answer has been written.
 //!
 //! Hyper's own timer for heads also runs between two requests, where agents may be silent for long. So the socket notes when the first byte of a
 //! head comes, the service when the head is whole, and the connection is cut where too long lies between. Before the first request no timer of hyper's
@@ -11,11 +11,11 @@ use std::{
     mem,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -30,37 +30,63 @@ pub struct Head(Arc<Mutex<Between>>);
 
 struct Between {
     state: State,
+    /// Of HTTP/2, which has many requests at once: shared with all that are open.
+    open: Option<Arc<()>>,
     /// Of exchanges whose answers are being written.
     rests: Vec<Settlement>,
 }
 
+#[derive(Clone, Copy)]
 enum State {
-    /// Nothing has come yet.
+    /// Nothing has come yet; of HTTP/2, no request.
     New(Instant),
-    /// HTTP/2, and no request yet.
-    Greeted(Instant),
     /// Nothing has come since the last request.
     Quiet,
     Coming(Instant),
-    /// A request is being answered; or this is HTTP/2, which has many at once.
+    /// A request is being answered; or this is HTTP/2, and there has been one.
     Answering,
 }
 
-impl Default for Head {
-    fn default() -> Self {
-        Head(Arc::new(Mutex::new(Between { state: State::New(Instant::now()), rests: Vec::new() })))
-    }
+/// A request whose head is whole, until its answer is written.
+pub enum Asked {
+    One(Head),
+    OfMany(Arc<()>),
 }
 
 impl Head {
+    /// Of HTTP/1.
+    pub fn one() -> Head {
+        Head::new(None)
+    }
+
+    /// Of HTTP/2.
+    pub fn many() -> Head {
+        Head::new(Some(Arc::default()))
+    }
+
+    fn new(open: Option<Arc<()>>) -> Head {
+        Head(Arc::new(Mutex::new(Between { state: State::New(Instant::now()), open, rests: Vec::new() })))
+    }
+
     fn between(&self) -> MutexGuard<'_, Between> {
         lock(&self.0)
     }
 
     /// The head is whole. What is asked with it is decided by all that the answers before it told.
-    pub fn is_whole(&self) {
+    pub fn is_whole(&self) -> Asked {
         self.between().state = State::Answering;
         self.settle();
+        self.open().map_or_else(|| Asked::One(self.clone()), Asked::OfMany)
+    }
+
+    /// What keeps a connection of HTTP/2 open.
+    fn open(&self) -> Option<Arc<()>> {
+        self.between().open.clone()
+    }
+
+    fn is_open(&self) -> bool {
+        let between = self.between();
+        matches!(between.state, State::Answering) && between.open.as_ref().is_some_and(|open| Arc::strong_count(open) > 1)
     }
 
     /// The answer is given: the next head may come.
@@ -72,20 +98,24 @@ impl Head {
 
     fn read(&self, bytes: &[u8]) {
         let mut between = self.between();
-        match between.state {
-            // HTTP/2 begins so; its first request may come later.
-            State::New(since) if bytes.starts_with(b"PRI ") => between.state = State::Greeted(since),
-            State::New(_) | State::Quiet if !bytes.is_empty() => between.state = State::Coming(Instant::now()),
-            _ => {}
+        if !bytes.is_empty() && between.open.is_none() && matches!(between.state, State::New(_) | State::Quiet) {
+            between.state = State::Coming(Instant::now());
         }
     }
 
-    fn until(&self, limits: Limits) -> Option<Instant> {
-        match self.between().state {
-            State::New(since) | State::Greeted(since) => Some(since + limits.silence),
+    fn is_coming(&self) -> bool {
+        matches!(self.between().state, State::Coming(_))
+    }
+
+    /// Until when something has to come, or to end, where that is to be by `last`. HTTP/1 ends by itself with its answer.
+    fn until(&self, limits: Limits, last: Option<Instant>) -> Option<Instant> {
+        let between = self.between();
+        let until = match between.state {
+            State::New(since) => Some(since + limits.silence),
             State::Coming(since) => Some(since + limits.head),
             State::Quiet | State::Answering => None,
-        }
+        };
+        until.into_iter().chain(last.filter(|_| until.is_some() || between.open.is_some())).min()
     }
 
     /// Does what was put off: what could be written to the agent has been written.
@@ -101,14 +131,19 @@ pub struct Limits {
     pub head: Duration,
     /// From the beginning of a connection to the first byte of its first request.
     pub silence: Duration,
+    /// Once the connection is to finish: for what has come of a head to become whole, and, on HTTP/2 without open requests, for the agent to hear of it.
+    pub last: Duration,
 }
 
-/// Runs a connection for as long as its heads come in time, or until it has finished what it was doing when it was told to. Whether a head did not come.
+/// Runs a connection for as long as its heads come in time, or until it has finished what it was doing when it was told to. Whether it was given up.
 pub struct Patient<C, S> {
     connection: Pin<Box<C>>,
-    finish: fn(Pin<&mut C>),
     /// Until it is told to finish.
     told: Option<S>,
+    /// Until it does.
+    finish: Option<fn(Pin<&mut C>)>,
+    /// Once it is told: by when it ends if nothing is open.
+    last: Option<Instant>,
     head: Head,
     limits: Limits,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -117,7 +152,7 @@ pub struct Patient<C, S> {
 impl<C, S> Patient<C, S> {
     /// `finish` lets a connection take no more requests, once `told` is over.
     pub fn new(connection: C, finish: fn(Pin<&mut C>), told: S, head: Head, limits: Limits) -> Self {
-        Patient { connection: Box::pin(connection), finish, told: Some(told), head, limits, sleep: None }
+        Patient { connection: Box::pin(connection), told: Some(told), finish: Some(finish), last: None, head, limits, sleep: None }
     }
 }
 
@@ -125,41 +160,77 @@ impl<C: Future, S: Future<Output = ()> + Unpin> Future for Patient<C, S> {
     type Output = Option<C::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.told.as_mut().is_some_and(|told| Pin::new(told).poll(cx).is_ready()) {
-            self.told = None;
-            (self.finish)(self.connection.as_mut());
-        }
-        let polled = self.connection.as_mut().poll(cx);
-        self.head.settle();
-        if let Poll::Ready(end) = polled {
-            return Poll::Ready(Some(end));
+        let this = &mut *self;
+        this.told.take_if(|told| Pin::new(told).poll(cx).is_ready());
+        loop {
+            let polled = this.connection.as_mut().poll(cx);
+            this.head.settle();
+            if let Poll::Ready(end) = polled {
+                return Poll::Ready(Some(end));
+            }
+            // Hyper would not wait for the rest of a head, unless it is the first.
+            match this.finish.take_if(|_| this.told.is_none() && !this.head.is_coming()) {
+                Some(finish) => finish(this.connection.as_mut()),
+                None => break,
+            }
         }
         // Most heads come at once and in one piece, and no timer is ever set.
-        let Some(until) = self.head.until(self.limits) else { return Poll::Pending };
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
-        if sleep.deadline() != until {
-            sleep.as_mut().reset(until);
+        while let Some(until) = this.until() {
+            let sleep = this.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+            if sleep.deadline() != until {
+                sleep.as_mut().reset(until);
+            }
+            ready!(sleep.as_mut().poll(cx));
+            if !this.head.is_open() {
+                return Poll::Ready(None);
+            }
         }
-        sleep.as_mut().poll(cx).map(|()| None)
+        Poll::Pending
+    }
+}
+
+impl<C, S> Patient<C, S> {
+    fn until(&mut self) -> Option<Instant> {
+        if self.told.is_none() && (self.last.is_none() || self.head.is_open()) {
+            self.last = Some(Instant::now() + self.limits.last);
+        }
+        self.head.until(self.limits, self.last)
     }
 }
 
 /// The socket of an agent.
 pub struct Watched<S> {
+    /// What has been read of it already.
+    start: &'static [u8],
     stream: S,
     head: Head,
+    /// While it takes no more.
+    full: Option<Arc<()>>,
 }
 
 impl<S> Watched<S> {
-    pub fn new(stream: S, head: Head) -> Self {
-        Watched { stream, head }
+    pub fn new(start: &'static [u8], stream: S, head: Head) -> Self {
+        Watched { start, stream, head, full: None }
+    }
+
+    /// An answer that waits here is not written.
+    fn wrote<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.full = if written.is_pending() { self.head.open() } else { None };
+        written
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let read = if self.start.is_empty() {
+            Pin::new(&mut self.stream).poll_read(cx, buffer)
+        } else {
+            let (now, later) = self.start.split_at(self.start.len().min(buffer.remaining()));
+            buffer.put_slice(now);
+            self.start = later;
+            Poll::Ready(Ok(()))
+        };
         self.head.read(&buffer.filled()[before..]);
         read
     }
@@ -167,16 +238,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(written)
     }
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
+        self.wrote(written)
     }
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        // TLS takes more than it can pass on.
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.wrote(flushed)
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
@@ -186,22 +261,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 /// An answer, behind whose end the next head may come.
 pub struct Ending {
     body: Answer,
-    head: Option<Head>,
+    asked: Asked,
 }
 
 impl Ending {
-    /// Without a head, of HTTP/2, nothing waits for the end.
-    pub fn new(body: Answer, head: Option<Head>) -> Self {
-        Ending { body, head }
+    pub fn new(body: Answer, asked: Asked) -> Self {
+        Ending { body, asked }
     }
 }
 
 impl Body for Ending {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, io::Error>>> {
+        let open = match &self.asked {
+            Asked::One(_) => None,
+            Asked::OfMany(open) => Some(open.clone()),
+        };
+        Pin::new(&mut self.body).poll_frame(cx).map_ok(|frame| frame.map_data(|bytes| Piece { bytes, _open: open }))
     }
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
@@ -213,8 +291,29 @@ impl Body for Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if let Some(head) = &self.head {
+        if let Asked::One(head) = &self.asked {
             head.answered(self.body.rest());
         }
     }
 }
+
+/// A piece of an answer. HTTP/2 may hold it for long after the answer's end.
+pub struct Piece {
+    bytes: Bytes,
+    _open: Option<Arc<()>>,
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,7 @@
 //! Accepts connections of agents: HTTP/1.1 and HTTP/2, with or without TLS.
 
-use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use http::Version;
 use hyper::{
     server::conn::{http1, http2},
     service::service_fn,
@@ -10,17 +9,17 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
     lifecycle::Draining,
     live::Live,
     metrics::Metrics,
-    patience::{Ending, Head, Patient, Watched},
+    patience::{Ending, Head, Limits, Patient, Watched},
     repoll::Repoll,
 };
 use crate::config::{Config, Problem};
@@ -53,7 +52,7 @@ impl Server {
         Ok(Server { listener, live, room, metrics })
     }
 
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
+    pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
@@ -81,8 +80,8 @@ impl Server {
         }
     }
 
-    async fn accept(&self) -> std::io::Result<(TcpStream, OwnedSemaphorePermit)> {
-        let place = self.room.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    async fn accept(&self) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+        let place = self.room.clone().acquire_owned().await.map_err(io::Error::other)?;
         Ok((self.listener.accept().await?.0, place))
     }
 }
@@ -99,7 +98,7 @@ fn room(configured: usize) -> usize {
 async fn connection(
     live: Arc<Live>,
     metrics: Arc<Metrics>,
-    stream: TcpStream,
+    mut stream: TcpStream,
     place: OwnedSemaphorePermit,
     stopped: impl Future<Output = ()> + Send + 'static,
     cutting: impl Future<Output = ()>,
@@ -116,24 +115,31 @@ async fn connection(
     let served = async {
         match tls {
             None => {
-                let protocol = tokio::select! {
+                let begun = tokio::select! {
                     biased;
-                    begun = timeout(patience.silence, Protocol::begun(&stream)) => begun.ok(),
+                    begun = Protocol::begun(&mut stream, patience) => begun,
                     () = &mut stopped => None,
                 };
-                if let Some(protocol) = protocol {
-                    serve(live, stream, protocol, stopped).await;
+                if let Some((protocol, start)) = begun {
+                    serve(live, stream, start, protocol, stopped).await;
                 }
             }
-            Some(tls) => match timeout(HANDSHAKE, tls.accept(stream)).await {
-                // Larger by far than what carries a connection without TLS.
-                Ok(Ok(stream)) => {
-                    let protocol = Protocol::agreed(stream.get_ref().1.alpn_protocol());
-                    Box::pin(serve(live, stream, protocol, stopped)).await;
+            Some(tls) => {
+                let agreed = tokio::select! {
+                    biased;
+                    agreed = timeout(HANDSHAKE, tls.accept(stream)) => agreed,
+                    () = &mut stopped => return,
+                };
+                match agreed {
+                    // Larger by far than what carries a connection without TLS.
+                    Ok(Ok(stream)) => {
+                        let protocol = Protocol::agreed(stream.get_ref().1.alpn_protocol());
+                        Box::pin(serve(live, stream, &[], protocol, stopped)).await;
+                    }
+                    Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
+                    Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
                 }
-                Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
-                Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
-            },
+            }
         }
     };
     tokio::select! {
@@ -167,15 +173,28 @@ enum Protocol {
 }
 
 impl Protocol {
-    /// By what an agent says first, which stays to be read.
-    async fn begun(stream: &TcpStream) -> Protocol {
-        // The beginning of HTTP/2's preface, which comes in one piece, and of no method of HTTP/1.
+    /// By what an agent says first, if it does in time, and as much of that as is no longer to be read.
+    async fn begun(stream: &mut TcpStream, patience: Limits) -> Option<(Protocol, &'static [u8])> {
+        // The beginning of HTTP/2's preface, and of no method of HTTP/1.
         const PREFACE: &[u8] = b"PRI ";
-        let mut start = [0; PREFACE.len()];
-        match stream.peek(&mut start).await {
-            Ok(_) if start == PREFACE => Protocol::Http2,
-            // What went wrong goes wrong again when it is read.
-            _ => Protocol::Http1,
+        let (mut start, mut taken) = ([0; PREFACE.len()], 0);
+        let mut until = Instant::now() + patience.silence;
+        loop {
+            let come = taken + timeout_at(until, stream.peek(&mut start[taken..])).await.ok()?.ok()?;
+            let protocol = match &start[..come] {
+                PREFACE => Protocol::Http2,
+                so_far if come == taken || !PREFACE.starts_with(so_far) => Protocol::Http1,
+                _ => {
+                    // A look would show the same again at once, so these are taken to wait for what follows.
+                    stream.read_exact(&mut start[taken..come]).await.ok()?;
+                    if taken == 0 {
+                        until = Instant::now() + patience.head;
+                    }
+                    taken = come;
+                    continue;
+                }
+            };
+            return Some((protocol, &PREFACE[..taken]));
         }
     }
 
@@ -185,23 +204,27 @@ impl Protocol {
     }
 }
 
+/// Serves a connection of which `start` has been read.
 async fn serve(
     live: Arc<Live>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    start: &'static [u8],
     protocol: Protocol,
     stopped: impl Future<Output = ()> + Unpin,
 ) {
     let serving = live.load_full();
-    let head = Head::default();
+    let head = match protocol {
+        Protocol::Http1 => Head::one(),
+        Protocol::Http2 => Head::many(),
+    };
     let coming = head.clone();
     let service = service_fn(move |request| {
-        coming.is_whole();
-        let one = (request.version() < Version::HTTP_2).then(|| coming.clone());
+        let asked = coming.is_whole();
         // Each request is under the configuration that is in force when it comes.
         let answer = live.load().proxy.answer(request);
-        async move { answer.await.map(|answer| answer.map(|body| Ending::new(body, one))) }
+        async move { answer.await.map(|answer| answer.map(|body| Ending::new(body, asked))) }
     });
-    let stream = TokioIo::new(Watched::new(stream, head.clone()));
+    let stream = TokioIo::new(Watched::new(start, stream, head.clone()));
     let patience = serving.patience();
     match protocol {
         Protocol::Http1 => {

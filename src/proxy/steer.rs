@@ -22,7 +22,7 @@ pub struct Unclear {
 }
 
 const COMPACT: Unclear =
-    Unclear { header: "x-plimsoll-compact", accepted: "auto, off, now or defer, and words behind a semicolon if there are any" };
+    Unclear { header: "x-plimsoll-compact", accepted: "auto, off, now or defer, and words in ASCII behind a semicolon if there are any" };
 const WINDOW: Unclear = Unclear { header: "x-plimsoll-window", accepted: "a whole number of tokens" };
 
 impl Steering {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_told_and_not_passed_over() {
-        for compact in ["perhaps", "", "now please", "; why", "caf\u{e9}"] {
+        for compact in ["perhaps", "", "now please", "; why", "now; caf\u{e9}"] {
             assert_eq!(steer(compact, "1"), Err(COMPACT), "{compact}");
         }
         for window in ["many", "-1", "8k", "1.5", "", "99999999999999999999999"] {
