@@ -42,7 +42,7 @@ pub fn quietly<T>(act: impl FnOnce() -> T) -> T {
 }
 
 pub struct Repoll<F> {
-    inner: Pin<Box<F>>,
+    inner: F,
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -69,14 +69,14 @@ impl Wake for Bell {
     }
 }
 
-impl<F: Future> Repoll<F> {
+impl<F: Future + Unpin> Repoll<F> {
     pub fn new(inner: F) -> Self {
         let bell = Arc::<Bell>::default();
-        Repoll { inner: Box::pin(inner), waker: bell.clone().into(), bell }
+        Repoll { inner, waker: bell.clone().into(), bell }
     }
 }
 
-impl<F: Future> Future for Repoll<F> {
+impl<F: Future + Unpin> Future for Repoll<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -84,7 +84,7 @@ impl<F: Future> Future for Repoll<F> {
         this.bell.task.register(cx.waker());
         for _ in 0..MOST {
             this.bell.state.store(RUNNING, Ordering::Release);
-            if let Poll::Ready(output) = this.inner.as_mut().poll(&mut Context::from_waker(&this.waker)) {
+            if let Poll::Ready(output) = Pin::new(&mut this.inner).poll(&mut Context::from_waker(&this.waker)) {
                 return Poll::Ready(output);
             }
             if this.bell.state.swap(WAITING, Ordering::AcqRel) != WOKEN {

@@ -1,6 +1,12 @@
 //! Accepts connections of agents: HTTP/1.1 and HTTP/2, with or without TLS.
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use hyper::{
     server::conn::{http1, http2},
@@ -125,16 +131,19 @@ async fn connection(
                 }
             }
             Some(tls) => {
-                let agreed = tokio::select! {
-                    biased;
-                    agreed = timeout(HANDSHAKE, tls.accept(stream)) => agreed,
-                    () = &mut stopped => return,
+                // Larger by far than what carries a connection once it is open.
+                let agreed = {
+                    let mut accepting = Box::pin(timeout(HANDSHAKE, tls.accept(stream)));
+                    tokio::select! {
+                        biased;
+                        agreed = &mut accepting => agreed,
+                        () = &mut stopped => return,
+                    }
                 };
                 match agreed {
-                    // Larger by far than what carries a connection without TLS.
                     Ok(Ok(stream)) => {
                         let protocol = Protocol::agreed(stream.get_ref().1.alpn_protocol());
-                        Box::pin(serve(live, stream, &[], protocol, stopped)).await;
+                        serve(live, stream, &[], protocol, stopped).await;
                     }
                     Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
                     Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
@@ -204,14 +213,17 @@ impl Protocol {
     }
 }
 
+/// A connection that is served.
+type Served = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves a connection of which `start` has been read.
-async fn serve(
+fn serve(
     live: Arc<Live>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     start: &'static [u8],
     protocol: Protocol,
-    stopped: impl Future<Output = ()> + Unpin,
-) {
+    stopped: impl Future<Output = ()> + Unpin + Send + 'static,
+) -> Served {
     let serving = live.load_full();
     let head = match protocol {
         Protocol::Http1 => Head::one(),
@@ -229,16 +241,16 @@ async fn serve(
     match protocol {
         Protocol::Http1 => {
             let connection = serving.http1.serve_connection(stream, service).with_upgrades();
-            run(Patient::new(connection, http1::UpgradeableConnection::graceful_shutdown, stopped, head, patience)).await;
+            Box::pin(run(Patient::new(connection, http1::UpgradeableConnection::graceful_shutdown, stopped, head, patience)))
         }
         Protocol::Http2 => {
             let connection = serving.http2.serve_connection(stream, service);
-            run(Patient::new(connection, http2::Connection::graceful_shutdown, stopped, head, patience)).await;
+            Box::pin(run(Patient::new(connection, http2::Connection::graceful_shutdown, stopped, head, patience)))
         }
     }
 }
 
-async fn run(connection: impl Future<Output = Option<hyper::Result<()>>>) {
+async fn run(connection: impl Future<Output = Option<hyper::Result<()>>> + Unpin) {
     match Repoll::new(connection).await {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(cause = %error, "a connection of an agent ended"),
