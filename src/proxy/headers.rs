@@ -73,7 +73,8 @@ pub fn upward(from: &HeaderMap, host: Option<&HeaderValue>, rewrite: Rewrite, on
 /// What of upstream's headers goes to an agent that does or does not take trailers.
 pub fn downward(from: &HeaderMap, trailers: bool) -> HeaderMap {
     let named = Named::of(from);
-    let mut out = HeaderMap::with_capacity(from.len() + 8);
+    // With room for what is said of a request that nothing was done to. It stays as long as the connection.
+    let mut out = HeaderMap::with_capacity(from.len() + 3);
     // Where both are given, chunks say how long the body is, and the length says something else (RFC 9112, 6.3).
     let chunked = from.contains_key(TRANSFER_ENCODING);
     for (name, value) in from {

@@ -54,7 +54,13 @@ impl Held {
     /// The next frame, or nothing at the end.
     pub async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Cut>> {
         match (self.ahead.pop_front(), self.cut) {
-            (Some(frame), _) => Some(Ok(frame)),
+            (Some(frame), _) => {
+                if self.ahead.is_empty() {
+                    // An answer may go on for minutes, and needs no more room here.
+                    self.ahead = VecDeque::new();
+                }
+                Some(Ok(frame))
+            }
             (None, Some(cut)) => Some(Err(cut)),
             (None, None) => self.body.frame().await,
         }

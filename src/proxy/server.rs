@@ -20,6 +20,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout, timeout_at},
 };
+use tokio_rustls::TlsAcceptor;
 
 use super::{
     lifecycle::Draining,
@@ -132,21 +133,9 @@ async fn connection(
             }
             Some(tls) => {
                 // Larger by far than what carries a connection once it is open.
-                let agreed = {
-                    let mut accepting = Box::pin(timeout(HANDSHAKE, tls.accept(stream)));
-                    tokio::select! {
-                        biased;
-                        agreed = &mut accepting => agreed,
-                        () = &mut stopped => return,
-                    }
-                };
-                match agreed {
-                    Ok(Ok(stream)) => {
-                        let protocol = Protocol::agreed(stream.get_ref().1.alpn_protocol());
-                        serve(live, stream, &[], protocol, stopped).await;
-                    }
-                    Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
-                    Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
+                let agreed = Box::pin(agree(tls, live, stream, stopped)).await;
+                if let Some(served) = agreed {
+                    served.await;
                 }
             }
         }
@@ -156,6 +145,29 @@ async fn connection(
         () = cutting => {}
     }
     drop(place);
+}
+
+/// Serves a connection with TLS, if there is agreement on that in time.
+async fn agree(
+    tls: TlsAcceptor,
+    live: Arc<Live>,
+    stream: TcpStream,
+    mut stopped: impl Future<Output = ()> + Unpin + Send + 'static,
+) -> Option<Served> {
+    let agreed = tokio::select! {
+        biased;
+        agreed = timeout(HANDSHAKE, tls.accept(stream)) => agreed,
+        () = &mut stopped => return None,
+    };
+    match agreed {
+        Ok(Ok(stream)) => {
+            let protocol = Protocol::agreed(stream.get_ref().1.alpn_protocol());
+            return Some(serve(live, stream, &[], protocol, stopped));
+        }
+        Ok(Err(error)) => tracing::debug!(cause = %error, "no TLS with an agent"),
+        Err(_) => tracing::debug!("an agent did not finish its TLS handshake"),
+    }
+    None
 }
 
 /// A connection that is counted.
