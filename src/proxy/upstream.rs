@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker, ready},
     time::{Duration, Instant},
@@ -143,7 +143,7 @@ async fn attempt(pool: &Arc<Pool>, mut carrier: Carrier, ask: &Ask<'_>, payload:
     let sent = || upload.as_ref().map_or(0, |upload| upload.progress());
     let request = ask.request(pool, &carrier, payload)?;
     let response = {
-        let mut answer = std::pin::pin!(carrier.send(request));
+        let mut answer = pin!(carrier.send(request));
         loop {
             let progress = sent();
             match tokio::time::timeout(seconds(pool.settings.response_timeout), &mut answer).await {
@@ -293,13 +293,7 @@ struct Patience {
     touched: Instant,
     /// Something has happened since the timer was asked.
     is_news: bool,
-    timer: Option<Timer>,
-}
-
-struct Timer {
-    sleep: Pin<Box<Sleep>>,
-    /// When it fires.
-    at: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patience {
@@ -312,19 +306,68 @@ impl Patience {
     }
 
     fn poll_lost(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let (due, touched) = (self.touched + self.limit, self.touched);
-        let is_news = std::mem::take(&mut self.is_news);
-        if is_news && self.timer.as_ref().is_some_and(|timer| touched < timer.at) {
+        let due = self.touched + self.limit;
+        // It may have fired while the agent took its time, when nobody looked.
+        if std::mem::take(&mut self.is_news) && self.timer.as_ref().is_some_and(|timer| !timer.is_elapsed()) {
             return Poll::Pending;
         }
-        let timer = self.timer.get_or_insert_with(|| Timer { sleep: Box::pin(tokio::time::sleep_until(due.into())), at: due });
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
         loop {
-            ready!(timer.sleep.as_mut().poll(cx));
-            if touched.elapsed() >= self.limit {
+            // A task at the end of its budget would be told to come again, without being noted by the timer.
+            ready!(pin!(tokio::task::unconstrained(timer.as_mut())).poll(cx));
+            if self.touched.elapsed() >= self.limit {
                 return Poll::Ready(());
             }
-            timer.sleep.as_mut().reset(due.into());
-            timer.at = due;
+            timer.as_mut().reset(due.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::repoll::tests::Rings;
+    use std::sync::atomic::Ordering;
+
+    /// Nothing has happened for so long; the first timer fires while nobody looks.
+    #[tokio::test]
+    async fn a_timer_that_fired_unseen_is_set_again() {
+        let rings = Arc::<Rings>::default();
+        let waker = Waker::from(rings.clone());
+        let cx = &mut Context::from_waker(&waker);
+        let mut patience = Patience::new(Duration::from_millis(300));
+        assert!(patience.poll_lost(cx).is_pending());
+        while rings.0.load(Ordering::Relaxed) == 0 {
+            patience.touch();
+            tokio::task::yield_now().await;
+        }
+        assert!(patience.poll_lost(cx).is_pending());
+        poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            if rings.0.load(Ordering::Relaxed) > 1 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        assert!(patience.poll_lost(cx).is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_timer_is_set_also_where_a_task_has_used_up_its_budget() {
+        let rings = Arc::<Rings>::default();
+        let waker = Waker::from(rings.clone());
+        let cx = &mut Context::from_waker(&waker);
+        let mut patience = Patience::new(Duration::from_millis(20));
+        poll_fn(|task| {
+            while tokio::task::coop::has_budget_remaining() {
+                ready!(pin!(tokio::task::coop::consume_budget()).poll(task));
+            }
+            Poll::Ready(())
+        })
+        .await;
+        assert!(patience.poll_lost(cx).is_pending());
+        patience.touch();
+        assert!(patience.poll_lost(cx).is_pending());
+        while rings.0.load(Ordering::Relaxed) == 0 {
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -90,7 +90,7 @@ impl Known {
         let end = json::skip(body, at)?;
         let bytes = self.hash(&body[at..end]);
         let mut values = self.values();
-        if values.len() == VALUES {
+        if values.len() >= VALUES && !values.contains_key(&name) {
             values.clear();
         }
         values.insert(name, (end - at, bytes));
