@@ -80,7 +80,7 @@ impl Tap {
     fn json(&mut self, bytes: &[u8]) -> bool {
         let Ok(text) = str::from_utf8(bytes.trim_ascii()) else { return false };
         let mut answer = Answer { text, format: self.format, usage: self.usage, finish: None, status: None, reason: None, calls: false };
-        if answer.read(0, true) != Some(text.len()) {
+        if answer.read(0, WRAPPED) != Some(text.len()) {
             return false;
         }
         self.usage = answer.usage;
@@ -103,7 +103,10 @@ fn can_hold_usage(bytes: &[u8]) -> bool {
     })
 }
 
-/// An answer or event of any of the three formats, gone over once. Everything in it is optional and of any type.
+/// A reason may stand in the delta of a choice.
+const WRAPPED: usize = 2;
+
+/// An answer or event of any of the three formats, read as it is gone over. Everything in it is optional and of any type.
 struct Answer<'a> {
     text: &'a str,
     format: Format,
@@ -118,15 +121,16 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Reads the object at `at`, and those in which some formats wrap it; says where it ends.
-    fn read(&mut self, at: usize, is_outermost: bool) -> Option<usize> {
+    /// Reads the object at `at`, and those in it that some formats wrap things in, so many deep; says where it ends.
+    fn read(&mut self, at: usize, depth: usize) -> Option<usize> {
         let text = self.text;
         json::each_member_by(text, at, |key, at| {
             let bytes = text.as_bytes();
             match (key.of(text), bytes.get(at)?) {
                 ("usage", b'{') => self.counts(at),
-                ("message" | "response" | "x_groq" | "delta", b'{') if is_outermost => self.read(at, false),
-                ("choices", b'[') if is_outermost => self.choices(at),
+                ("message" | "response" | "x_groq", b'{') if depth == WRAPPED => self.read(at, depth - 1),
+                ("delta", b'{') if depth > 0 => self.read(at, depth - 1),
+                ("choices", b'[') if depth == WRAPPED => self.choices(at),
                 ("stop_reason" | "finish_reason", b'"') => {
                     let (reason, end) = string(text, at)?;
                     self.finish = self.finish.or(Some(Finish::of(&reason)));
@@ -160,7 +164,7 @@ impl<'a> Answer<'a> {
     fn choices(&mut self, at: usize) -> Option<usize> {
         let (choices, end) = json::elements(self.text, at)?;
         for choice in choices.into_iter().filter(|choice| choice.of(self.text).starts_with('{')) {
-            self.read(choice.start as usize, false)?;
+            self.read(choice.start as usize, WRAPPED - 1)?;
         }
         Some(end)
     }
@@ -203,6 +207,7 @@ impl<'a> Answer<'a> {
     }
 }
 
+/// The members of a `usage`.
 struct Counts<'a> {
     text: &'a str,
     members: Members,
@@ -301,6 +306,11 @@ mod tests {
         check_answer(Format::Chat, r#"{"usage":null,"choices":[]}"#, None);
         check_answer(Format::Chat, r#"{"usage":{"prompt_tokens":-4}}"#, None);
         check_answer(Format::Chat, "not json", None);
+        check_answer(
+            Format::Chat,
+            r#"{"choices":[{"delta":{"finish_reason":"length"},"usage":{"prompt_tokens":3,"completion_tokens":4}}]}"#,
+            Some(usage(3, None, 4, Finish::Length)),
+        );
         let deep = "{\"message\":".repeat(100_000) + "{\"usage\":{\"prompt_tokens\":1}}" + &"}".repeat(100_000);
         check_answer(Format::Chat, &deep, None);
     }
