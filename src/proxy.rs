@@ -144,7 +144,8 @@ impl Proxy {
     }
 }
 
-/// One exchange, from the head of a request to the end of its answer. What need not wait for anything is done at once, so that little is carried along.
+/// One exchange, from the head of a request to the end of its answer. What need not wait for anything is done at once, so that little is
+/// carried along. With HTTP/2 that is within the task of the whole connection, so nothing of it may take long or panic.
 fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down) -> Run {
     let started = Instant::now();
     let upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
@@ -167,7 +168,7 @@ fn exchange(proxy: Arc<Proxy>, mut request: Request<Incoming>, down: Down) -> Ru
     };
     call.trace = trace;
     let place = proxy.admission.admit(&proxy.limits, call.tenant, started);
-    let mut reply = Reply::new(proxy.clone(), call, down, started);
+    let mut reply = Reply::new(proxy.clone(), call, asked.1.path().to_owned(), down, started);
     match place {
         Ok(place) => reply.place = Some(place),
         Err(error) => {

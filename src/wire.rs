@@ -38,6 +38,7 @@ use std::sync::LazyLock;
 #[derive(Clone, Debug)]
 pub struct Request {
     body: Bytes,
+    /// It, checked to be UTF-8, which gives no `Bytes` back.
     text: FastStr,
     pub format: Format,
     pub conversation: Conversation,
@@ -97,7 +98,7 @@ impl Apart {
     }
 }
 
-/// Words by which agents ask a model for a summary of the conversation itself, one a line.
+/// Words by which agents ask a model for a summary of the conversation itself.
 static SUMMARISERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let prompts = lines(include_str!("wire/summariser_prompts.txt"));
     // Only this kind of search goes over text sixteen bytes at a time.
@@ -105,7 +106,7 @@ static SUMMARISERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder().match_kind(kind).build(prompts).unwrap_or_else(|_| unreachable!("a built-in list is small"))
 });
 
-/// What some agents put last into every request and take out of the next: the beginning of such a message, one a line.
+/// What some agents put last into every request and take out of the next: the beginning of such a message.
 static PASSING_REMARKS: LazyLock<Vec<&str>> = LazyLock::new(|| lines(include_str!("wire/passing_remarks.txt")));
 
 /// The lines of a table, its own remarks left out.

@@ -146,13 +146,14 @@ impl Scale {
         self.rest_by(request, |_, count| count())
     }
 
-    /// The same, where the long members are counted, or remembered, by `remember`: it is given the text of one, its key included, and how to count it.
+    /// The same, where members worth it are counted, or remembered, by `remember`: it is given the text of one, its key included, and how to count it.
     pub fn rest_by(&self, request: &Request, remember: impl Fn(&str, &dyn Fn() -> u64) -> u64) -> u64 {
-        const LONG: usize = 32;
+        /// Shorter ones are counted faster than they are looked up.
+        const WORTH: usize = 32;
         let body = request.text();
         let weight = |&(key, value): &(Span, Span)| {
             let count = || self.member(body, key, value);
-            if value.len() < LONG { count() } else { remember(Span { start: key.start, end: value.end }.of(body), &count) }
+            if value.len() < WORTH { count() } else { remember(Span { start: key.start, end: value.end }.of(body), &count) }
         };
         REST + request.rest.iter().map(weight).sum::<u64>()
     }

@@ -19,8 +19,6 @@ use crate::{decide::Steer, wire::Format};
 
 pub struct Call {
     pub method: Method,
-    /// As the agent spelt it, without its query; until its line takes it.
-    pub path: String,
     /// What upstream is asked for.
     pub target: PathAndQuery,
     /// With the credential that upstream is to see.
@@ -71,7 +69,6 @@ impl Call {
             takes_trailers: headers::takes_trailers(&request.headers),
             trace: None,
             route: route.clone(),
-            path: path.to_owned(),
             method: request.method,
             headers: admitted.headers(request.headers, route.credential.as_ref()),
             extensions: request.extensions,
@@ -82,7 +79,6 @@ impl Call {
     pub fn without_head(&self) -> Call {
         Call {
             method: self.method.clone(),
-            path: String::new(),
             target: PathAndQuery::from_static("/"),
             headers: HeaderMap::new(),
             extensions: Extensions::new(),

@@ -1,7 +1,6 @@
 //! The one line that is logged for each exchange. It holds numbers, names and sizes, never a credential or a word of a message.
 
 use std::{
-    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -56,14 +55,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// The path of the call is the line's from now on.
-    pub fn new(call: &mut Call, started: Instant, metrics: Arc<Metrics>) -> Line {
+    /// `path` is that of the call as the agent spelt it, without its query.
+    pub fn new(call: &Call, path: String, started: Instant, metrics: Arc<Metrics>) -> Line {
         metrics.in_flight.of(&[]).inc();
         Line {
             metrics,
             started,
             method: call.method.clone(),
-            path: mem::take(&mut call.path),
+            path,
             route: call.route.clone(),
             format: call.reads.map_or("none", |format| format.name()),
             provider: provider(call.route.pool.base.host()),

@@ -49,18 +49,26 @@ enum State {
 
 /// A request whose head is whole, until its answer is written.
 pub enum Asked {
-    One(Head),
-    OfMany(Arc<()>),
+    Http1(Head),
+    Http2(Arc<()>),
+}
+
+impl Asked {
+    /// What keeps a connection of HTTP/2 open.
+    fn open(&self) -> Option<Arc<()>> {
+        match self {
+            Asked::Http1(_) => None,
+            Asked::Http2(open) => Some(open.clone()),
+        }
+    }
 }
 
 impl Head {
-    /// Of HTTP/1.
-    pub fn one() -> Head {
+    pub fn http1() -> Head {
         Head::new(None)
     }
 
-    /// Of HTTP/2.
-    pub fn many() -> Head {
+    pub fn http2() -> Head {
         Head::new(Some(Arc::default()))
     }
 
@@ -73,10 +81,10 @@ impl Head {
     }
 
     /// The head is whole. What is asked with it is decided by all that the answers before it told.
-    pub fn is_whole(&self) -> Asked {
+    pub fn came(&self) -> Asked {
         self.between().state = State::Answering;
         self.settle();
-        self.open().map_or_else(|| Asked::One(self.clone()), Asked::OfMany)
+        self.open().map_or_else(|| Asked::Http1(self.clone()), Asked::Http2)
     }
 
     /// What keeps a connection of HTTP/2 open.
@@ -135,7 +143,7 @@ pub struct Limits {
     pub last: Duration,
 }
 
-/// Runs a connection for as long as its heads come in time, or until it has finished what it was doing when it was told to. Whether it was given up.
+/// Runs a connection for as long as its heads come in time, or until it has finished what it was doing when it was told to. Nothing where it was given up.
 pub struct Patient<C, S> {
     connection: Pin<Box<C>>,
     /// Until it is told to finish.
@@ -214,7 +222,7 @@ impl<S> Watched<S> {
     }
 
     /// An answer that waits here is not written.
-    fn wrote<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn noting_full<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         self.full = if written.is_pending() { self.head.open() } else { None };
         written
     }
@@ -239,11 +247,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(written)
+        self.noting_full(written)
     }
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, pieces);
-        self.wrote(written)
+        self.noting_full(written)
     }
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
@@ -251,7 +259,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // TLS takes more than it can pass on.
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.wrote(flushed)
+        self.noting_full(flushed)
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
@@ -275,11 +283,8 @@ impl Body for Ending {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, io::Error>>> {
-        let open = match &self.asked {
-            Asked::One(_) => None,
-            Asked::OfMany(open) => Some(open.clone()),
-        };
-        Pin::new(&mut self.body).poll_frame(cx).map_ok(|frame| frame.map_data(|bytes| Piece { bytes, _open: open }))
+        let Ending { body, asked } = &mut *self;
+        Pin::new(body).poll_frame(cx).map_ok(|frame| frame.map_data(|bytes| Piece { bytes, _open: asked.open() }))
     }
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
@@ -291,7 +296,7 @@ impl Body for Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if let Asked::One(head) = &self.asked {
+        if let Asked::Http1(head) = &self.asked {
             head.answered(self.body.rest());
         }
     }

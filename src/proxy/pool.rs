@@ -56,7 +56,6 @@ pub struct Pool {
     files: blake3::Hash,
     /// Why it cannot be reached, as was logged.
     trouble: Mutex<Option<&'static str>>,
-    /// Moved to and fro with every exchange.
     #[expect(clippy::vec_box, reason = "a link is large, and stays where it is while it changes hands")]
     idle: Mutex<Vec<Box<Link>>>,
     shared: Mutex<Vec<Shared>>,
@@ -139,6 +138,7 @@ impl Pool {
     pub async fn get(&self) -> Result<Carrier, Error> {
         match self.used().await {
             Some(carrier) => Ok(carrier),
+            // Few exchanges come to this, and none is moved about with room for it.
             None => Box::pin(self.fresh()).await,
         }
     }

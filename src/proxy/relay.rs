@@ -198,9 +198,7 @@ async fn stream(held: &mut Held, format: Format, reply: &mut Reply) -> Option<Cl
             }
             match head_event(format, &frame) {
                 HeadEvent::Output | HeadEvent::Done => return None,
-                HeadEvent::Error => {
-                    return Some(classify(held, &frame.bytes, true));
-                }
+                HeadEvent::Error => return Some(classify(held, &frame.bytes, true)),
                 HeadEvent::Bookkeeping => spoke = true,
                 HeadEvent::Ping if !spoke => quiet = framed,
                 HeadEvent::Ping => {}

@@ -43,9 +43,9 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn new(proxy: Arc<Proxy>, mut call: Call, down: Down, started: Instant) -> Reply {
+    pub fn new(proxy: Arc<Proxy>, call: Call, path: String, down: Down, started: Instant) -> Reply {
         Reply {
-            line: Box::new(Line::new(&mut call, started, proxy.metrics.clone())),
+            line: Box::new(Line::new(&call, path, started, proxy.metrics.clone())),
             proxy,
             call: Arc::new(call),
             down,
@@ -73,6 +73,7 @@ impl Reply {
         let pool = &self.call.route.pool;
         let answer = match self.line.retried {
             None => upstream::send(pool, &ask, payload).await,
+            // Few exchanges come to this, and none is moved about with room for it.
             Some(_) => Box::pin(upstream::send_second(pool, &ask, payload)).await,
         };
         // Nobody has asked for another protocol, and the agent would read on in this one.
@@ -143,7 +144,7 @@ impl Reply {
         self.down.frame(frame).await;
     }
 
-    /// Passes an answer on to its end.
+    /// Passes an answer on to its end. Not `async` itself, so that what came in is carried once.
     pub fn pass(mut self, mut answer: Held) -> impl Future<Output = Result<(), Broken>> + Send {
         self.begin(&mut answer.head);
         let format = self.call.reads.filter(|_| answer.head.status == StatusCode::OK);
@@ -192,23 +193,19 @@ impl Reply {
     }
 
     fn annotate(&self, headers: &mut HeaderMap) {
-        const TRIGGER: HeaderName = HeaderName::from_static("x-plimsoll-trigger");
-        const TOKENS_BEFORE: HeaderName = HeaderName::from_static("x-plimsoll-tokens-before");
-        const TOKENS_AFTER: HeaderName = HeaderName::from_static("x-plimsoll-tokens-after");
-        const RUNGS: HeaderName = HeaderName::from_static("x-plimsoll-rungs");
-        const EPOCH: HeaderName = HeaderName::from_static("x-plimsoll-epoch");
-        const PRESSURE: HeaderName = HeaderName::from_static("x-plimsoll-pressure");
-        const RETRIED: HeaderName = HeaderName::from_static("x-plimsoll-retried");
         let report = &self.line.report;
         let rungs = (!report.rungs.is_empty()).then(|| HeaderValue::try_from(report.rungs.join(",")).ok()).flatten();
         let said = [
-            (TRIGGER, report.trigger.map(HeaderValue::from_static)),
-            (TOKENS_BEFORE, report.tokens.map(|(before, _)| before.into())),
-            (TOKENS_AFTER, report.tokens.map(|(_, after)| after.into())),
-            (RUNGS, rungs),
-            (EPOCH, (report.epoch > 0).then(|| report.epoch.into())),
-            (PRESSURE, report.pressure().and_then(hundredths)),
-            (RETRIED, self.line.retried.map(HeaderValue::from_static)),
+            (const { HeaderName::from_static("x-plimsoll-trigger") }, report.trigger.map(HeaderValue::from_static)),
+            (const { HeaderName::from_static("x-plimsoll-tokens-before") }, report.tokens.map(|(before, _)| before.into())),
+            (const { HeaderName::from_static("x-plimsoll-tokens-after") }, report.tokens.map(|(_, after)| after.into())),
+            (const { HeaderName::from_static("x-plimsoll-rungs") }, rungs),
+            (const { HeaderName::from_static("x-plimsoll-epoch") }, (report.epoch > 0).then(|| report.epoch.into())),
+            (
+                const { HeaderName::from_static("x-plimsoll-pressure") },
+                report.pressure().and_then(|pressure| HeaderValue::try_from(format!("{pressure:.2}")).ok()),
+            ),
+            (const { HeaderName::from_static("x-plimsoll-retried") }, self.line.retried.map(HeaderValue::from_static)),
         ];
         for (name, value) in said {
             if let Some(value) = value {
@@ -216,12 +213,6 @@ impl Reply {
             }
         }
     }
-}
-
-/// A share with two places behind the point.
-fn hundredths(share: f64) -> Option<HeaderValue> {
-    let all = (share * 100.0).round() as u64;
-    HeaderValue::try_from(format!("{}.{:02}", all / 100, all % 100)).ok()
 }
 
 /// An error of our own to a call of which no more is known than this.

@@ -238,12 +238,12 @@ fn serve(
 ) -> Served {
     let serving = live.load_full();
     let head = match protocol {
-        Protocol::Http1 => Head::one(),
-        Protocol::Http2 => Head::many(),
+        Protocol::Http1 => Head::http1(),
+        Protocol::Http2 => Head::http2(),
     };
     let coming = head.clone();
     let service = service_fn(move |request| {
-        let asked = coming.is_whole();
+        let asked = coming.came();
         // Each request is under the configuration that is in force when it comes.
         let answer = live.load().proxy.answer(request);
         async move { answer.await.map(|answer| answer.map(|body| Ending::new(body, asked))) }

@@ -29,10 +29,8 @@ impl Steering {
     /// From `x-plimsoll-compact: auto|off|now|defer; words` and `x-plimsoll-window: N`. The words behind `now` are for the summary; others are for whoever
     /// reads the agent, as free text has no place in a log.
     pub fn of(headers: &HeaderMap) -> Result<Steering, Unclear> {
-        const COMPACT_NAME: HeaderName = HeaderName::from_static(COMPACT.header);
-        const WINDOW_NAME: HeaderName = HeaderName::from_static(WINDOW.header);
         let value = |name: HeaderName, what: Unclear| headers.get(name).map(|value| value.to_str().map_err(|_| what)).transpose();
-        let said = value(COMPACT_NAME, COMPACT)?;
+        let said = value(const { HeaderName::from_static(COMPACT.header) }, COMPACT)?;
         let (word, words) = said.map_or(("auto", ""), |said| said.split_once(';').unwrap_or((said, "")));
         let compact = match word.trim().to_ascii_lowercase().as_str() {
             "auto" => Steer::Default,
@@ -44,7 +42,9 @@ impl Steering {
         Ok(Steering {
             compact,
             focus: if compact == Steer::Now { words.trim().to_owned() } else { String::new() },
-            window: value(WINDOW_NAME, WINDOW)?.map(|window| window.trim().parse().map_err(|_| WINDOW)).transpose()?,
+            window: value(const { HeaderName::from_static(WINDOW.header) }, WINDOW)?
+                .map(|window| window.trim().parse().map_err(|_| WINDOW))
+                .transpose()?,
         })
     }
 }

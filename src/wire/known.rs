@@ -27,8 +27,8 @@ pub struct Known {
     seed: u64,
     most: usize,
     shelf: Mutex<Shelf>,
-    /// How long the long values were that begin so, and their bytes.
-    values: Mutex<HashMap<u128, (usize, u128)>>,
+    /// Whose long values begin how.
+    values: Mutex<HashMap<(Fingerprint, u128), Value>>,
 }
 
 /// Whose conversation, in which format, and how it begins.
@@ -70,6 +70,13 @@ pub struct Stretch {
     pub bytes: u128,
 }
 
+/// A long list or object.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    len: usize,
+    bytes: u128,
+}
+
 impl Known {
     /// Holds about `bytes` at most.
     pub fn new(bytes: usize) -> Self {
@@ -81,11 +88,11 @@ impl Known {
     pub fn skip(&self, owner: Fingerprint, body: &[u8], at: usize) -> Option<usize> {
         let beginning = body.get(at..at + BEGINNING).filter(|bytes| matches!(bytes[0], b'[' | b'{'));
         let Some(beginning) = beginning else { return json::skip(body, at) };
-        let name = self.hash(beginning) ^ owner.key();
-        let is_here = |(len, bytes): &(usize, u128)| body.get(at..at + len).is_some_and(|here| self.hash(here) == *bytes);
+        let name = (owner, self.hash(beginning));
+        let is_here = |value: &Value| body.get(at..at + value.len).is_some_and(|here| self.hash(here) == value.bytes);
         let before = self.values().get(&name).copied();
-        if let Some((len, _)) = before.filter(is_here) {
-            return Some(at + len);
+        if let Some(value) = before.filter(is_here) {
+            return Some(at + value.len);
         }
         let end = json::skip(body, at)?;
         let bytes = self.hash(&body[at..end]);
@@ -93,11 +100,11 @@ impl Known {
         if values.len() >= VALUES && !values.contains_key(&name) {
             values.clear();
         }
-        values.insert(name, (end - at, bytes));
+        values.insert(name, Value { len: end - at, bytes });
         Some(end)
     }
 
-    fn values(&self) -> MutexGuard<'_, HashMap<u128, (usize, u128)>> {
+    fn values(&self) -> MutexGuard<'_, HashMap<(Fingerprint, u128), Value>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -61,12 +61,12 @@ impl Served {
         let (stop, stopped) = oneshot::channel();
         let told = Box::pin(async move { drop(stopped.await) });
         let head = match speaks {
-            Speaks::Http1 => Head::one(),
-            Speaks::Http2 => Head::many(),
+            Speaks::Http1 => Head::http1(),
+            Speaks::Http2 => Head::http2(),
         };
         let coming = head.clone();
         let service = service_fn(move |_: Request<Incoming>| {
-            let (asked, down) = (coming.is_whole(), Down::default());
+            let (asked, down) = (coming.came(), Down::default());
             let answer = down.clone();
             let run = Run::last(async move {
                 answer.begin(Response::new(()).into_parts().0);

@@ -38,27 +38,24 @@ impl Link {
         self.heard.ask();
         // Whoever had the connection last would be woken; it is polled here.
         let answer = quietly(|| self.sender.send_request(request));
-        Link::carry(&mut self.connection, answer)
-    }
-
-    async fn carry(
-        connection: &mut Option<http1::Connection<TokioIo<Listening>, Payload>>,
-        answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
-    ) -> hyper::Result<Response<Incoming>> {
-        let mut answer = pin!(answer);
-        poll_fn(|cx| {
-            let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());
-            // The answer comes by way of the connection, which was just polled: there is nobody to wake.
-            let unwoken = &mut Context::from_waker(Waker::noop());
-            let polled = answer.as_mut().poll(unwoken);
-            if ended && !matches!(&polled, Poll::Ready(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
-                // Dropping it tells whoever still waits for something. After an upgrade it holds the socket.
-                *connection = None;
-                return if polled.is_pending() { answer.as_mut().poll(unwoken) } else { polled };
-            }
-            polled
-        })
-        .await
+        let connection = &mut self.connection;
+        // Not `async` itself, so that the request is not carried along while its answer is waited for.
+        async move {
+            let mut answer = pin!(answer);
+            poll_fn(|cx| {
+                let ended = connection.as_mut().is_none_or(|connection| Pin::new(connection).poll(cx).is_ready());
+                // The answer comes by way of the connection, which was just polled: there is nobody to wake.
+                let unwoken = &mut Context::from_waker(Waker::noop());
+                let polled = answer.as_mut().poll(unwoken);
+                if ended && !matches!(&polled, Poll::Ready(Ok(answer)) if answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
+                    // Dropping it tells whoever still waits for something. After an upgrade it holds the socket.
+                    *connection = None;
+                    return if polled.is_pending() { answer.as_mut().poll(unwoken) } else { polled };
+                }
+                polled
+            })
+            .await
+        }
     }
 
     /// Lets the connection read and write.
